@@ -26,12 +26,12 @@ pub(crate) fn is(name: &str) -> bool {
 
 
 def main(options):
-    bugs = tomllib.loads((ROOT / "tests/planted.toml").read_text())["bug"]
+    bugs = read("tests/planted.toml")
     unknown = set(options.planted) - {bug["name"] for bug in bugs}
     if unknown:
         sys.exit(f"tests/planted.toml has no bug called {', '.join(sorted(unknown))}")
     copy_tree(PLACE / "tree", plant(bugs))
-    swarm = build(PLACE / "tree")
+    swarm = build(PLACE / "tree", "ackclock-tests", "swarm")
     chosen = [bug for bug in bugs if not options.planted or bug["name"] in options.planted]
     rows, needed = [], 0
     for bug in chosen:
@@ -53,6 +53,10 @@ def main(options):
     return 1 if missed else 0
 
 
+def read(file):
+    return tomllib.loads((ROOT / file).read_text())["bug"]
+
+
 def plant(bugs):
     """The files that the bugs change, with their new text."""
     changed = {f"{CORE}/planted.rs": SWITCH}
@@ -62,7 +66,7 @@ def plant(bugs):
             name = edit["file"]
             text = changed.get(name) or (ROOT / name).read_text()
             if text.count(edit["before"]) != 1:
-                sys.exit(f"{bug['name']}: {name} has changed; give tests/planted.toml other words to look for")
+                sys.exit(f"{bug['name']}: {name} has changed; give its row other words to look for")
             after = edit["after"].replace("PLANTED", f'crate::planted::is("{bug["name"]}")')
             changed[name] = text.replace(edit["before"], after)
     return changed
@@ -84,10 +88,11 @@ def copy_tree(tree, changed):
                 shutil.copymode(source, target)
 
 
-def build(tree):
-    command = "cargo build --locked --quiet --profile plain -p ackclock-tests --bin swarm --target-dir".split()
-    subprocess.run([*command, PLACE / "target"], cwd=tree, check=True)
-    return PLACE / "target/plain/swarm"
+def build(tree, package, program):
+    """The program, of the copy: in the profile without debug assertions, so that what notices a bug is its own checks."""
+    command = "cargo build --locked --quiet --profile plain".split()
+    subprocess.run([*command, "-p", package, "--bin", program, "--target-dir", PLACE / "target"], cwd=tree, check=True)
+    return PLACE / "target/plain" / program
 
 
 def look_for(swarm, name, options, seeds=None):

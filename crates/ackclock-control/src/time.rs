@@ -119,7 +119,7 @@ pub fn nanos(duration: Duration) -> u64 {
 
 impl ackclock_form::Form for Instant {
     fn write(&self, out: &mut ackclock_form::Writer) {
-        self.as_nanos().write(out);
+        out.instant(self.as_nanos(), Self::FAR_FUTURE.as_nanos());
     }
 
     fn read(input: &mut ackclock_form::Reader<'_>) -> Result<Self, ackclock_form::FormError> {

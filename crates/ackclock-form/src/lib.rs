@@ -37,7 +37,7 @@ mod tables;
 mod writer;
 
 pub use self::reader::Reader;
-pub use self::tables::{byte_string, lent, shared, with_capacity};
+pub use self::tables::{byte_string, lent, lifetime, shared, with_capacity};
 pub use self::writer::Writer;
 
 /// Something that can be written to bytes and read back.
@@ -163,6 +163,21 @@ mod tests {
         assert_eq!((&*first, &*second), (&vec![5, 6], &vec![]));
         let misplaced = shared::read::<Vec<u64>>(&mut Reader::new(&[1, 0]));
         assert_eq!(misplaced, Err(FormError::Misplaced), "the second value without a first");
+    }
+
+    #[test]
+    fn compared_states_differ_by_what_is_to_come_alone() {
+        let bytes_at = |now: u64, due: u64, count: u64| {
+            let mut out = Writer::relative_to(now);
+            out.instant(due, u64::MAX);
+            lifetime::write(&count, &mut out);
+            shared::write(&Arc::new(count), &mut out);
+            out.into_bytes()
+        };
+        assert_eq!(bytes_at(1000, 1200, 3), bytes_at(77_000, 77_200, 9));
+        assert_ne!(bytes_at(1000, 1200, 3), bytes_at(1000, 1201, 3));
+        assert_eq!(bytes_at(1000, 0, 3), bytes_at(2000, 0, 3), "zero is none, and stays");
+        assert_eq!(bytes_at(1000, u64::MAX, 3), bytes_at(2000, u64::MAX, 3), "so does the far future");
     }
 
     #[test]

@@ -194,7 +194,7 @@ pub mod shared {
         // An address only tells whether two pointers share a value; it is not written.
         let (number, is_first) = out.share(Arc::as_ptr(value).addr());
         number.write(out);
-        if is_first {
+        if is_first && !out.is_relative() {
             T::write(value, out);
         }
     }
@@ -211,6 +211,27 @@ pub mod shared {
         let value = Arc::new(T::read(input)?);
         input.keep(Arc::<T>::clone(&value));
         Ok(value)
+    }
+}
+
+/// A count over a lifetime that is only reported. It does not distinguish two states
+/// ([`Writer::relative_to`]).
+pub mod lifetime {
+    use super::{Form, FormError, Reader, Writer};
+
+    /// Appends the count, unless states are compared.
+    pub fn write<T: Form>(count: &T, out: &mut Writer) {
+        if !out.is_relative() {
+            count.write(out);
+        }
+    }
+
+    /// Reads the count.
+    ///
+    /// # Errors
+    /// The count cannot be read.
+    pub fn read<T: Form>(input: &mut Reader<'_>) -> Result<T, FormError> {
+        T::read(input)
     }
 }
 

@@ -1,14 +1,49 @@
 //! [`Writer`]: the bytes of a form while it is written.
 
+use crate::Form;
+
 /// The bytes that have been written so far.
 #[derive(Debug, Default)]
 pub struct Writer {
     bytes: Vec<u8>,
     /// The addresses of the shared values written so far; the place is the number.
     shared: Vec<usize>,
+    /// Present while states are compared: see [`Self::relative_to`].
+    origin: Option<u64>,
 }
 
 impl Writer {
+    /// A writer for comparing states instead of reading them back: states that go on alike have equal bytes.
+    /// Points in time are written as distances from `origin_ns`, in nanoseconds, of shared values only the
+    /// numbers, and [lifetime counts](crate::lifetime) not at all.
+    #[must_use]
+    pub fn relative_to(origin_ns: u64) -> Self {
+        Self { origin: Some(origin_ns), ..Self::default() }
+    }
+
+    /// Whether states are compared, so that what influences nothing is left out.
+    #[must_use]
+    pub fn is_relative(&self) -> bool {
+        self.origin.is_some()
+    }
+
+    /// Moves the origin of [`Self::relative_to`], and [clears](Self::clear) the writer.
+    pub fn set_origin(&mut self, origin_ns: u64) {
+        self.clear();
+        self.origin = Some(origin_ns);
+    }
+
+    /// Appends a point in time, in nanoseconds. Zero and the largest number mean none, so they stay.
+    pub fn instant(&mut self, nanos: u64, far_future: u64) {
+        match self.origin.filter(|_| nanos != 0 && nanos < far_future) {
+            Some(origin) => {
+                self.push(1);
+                nanos.wrapping_sub(origin).cast_signed().write(self);
+            }
+            None => nanos.write(self),
+        }
+    }
+
     /// The bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {

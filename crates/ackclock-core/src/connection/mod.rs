@@ -38,7 +38,8 @@ mod state;
 ackclock_form::form! {
     struct Connection {
         tcp as settings, life, snd, rcv, timestamps, sack, progressed, template, ecn, pending, cold,
-        silence, idle_buffers, segments_sent, segments_received, readiness, errors, trace
+        silence, idle_buffers, segments_sent as lifetime, segments_received as lifetime, readiness,
+        errors, trace
     } => |connection| connection.violated().is_none();
     struct TimeWaitParams { snd_nxt, rcv_nxt, window, timestamps, label_changes }
 }
@@ -71,6 +72,7 @@ mod user_timeout;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ackclock_form::lifetime;
 use ackclock_wire::SeqNum;
 
 use self::cold::Cold;

@@ -19,7 +19,7 @@
 //!
 //! Each endpoint of a host leaves out its own pauses. State that they share uses the driver's time.
 
-use ackclock_form::lent;
+use ackclock_form::{lent, lifetime};
 
 use crate::Instant;
 
@@ -110,7 +110,7 @@ impl Clock {
 const LEAST_NS: u64 = 1_000_000_000;
 
 ackclock_form::form! {
-    struct Clock { now as lent, origin, resumed, seen }
+    struct Clock { now as lent, origin as lifetime, resumed, seen as lifetime }
 }
 
 #[cfg(test)]

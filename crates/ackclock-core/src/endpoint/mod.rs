@@ -95,8 +95,8 @@ ackclock_form::form! {
     struct ListenerId { index, generation }
     struct Endpoint {
         clock, last_connection, predicts, reached, connections, schedule, replies, traces,
-        header = [0; HEADER_MAX], counters, time_wait, listening, tuples, memory, openings, orphans,
-        addresses, claims, numbers, non_tcp, histograms, shaper, paths, later, #[cfg(feature = "tcp-ao")] authentication = None,
+        header = [0; HEADER_MAX], counters as lifetime, time_wait, listening, tuples, memory, openings,
+        orphans, addresses, claims, numbers, non_tcp, histograms, shaper, paths, later, #[cfg(feature = "tcp-ao")] authentication = None,
         #[cfg(feature = "tcp-ao")] tables = KeyedState(Key::subkey(&later, Purpose::Tables)),
         config
     }
@@ -114,6 +114,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ackclock_control::tally::Tally;
+use ackclock_form::{lifetime, shared};
 use ackclock_wire::{Codepoint, Fields, FlowLabel, HEADER_MAX, RxMeta, Segment, SeqNum};
 use bytes::Bytes;
 
@@ -158,7 +159,6 @@ pub use self::shaper::Shaping;
 pub use self::tuples::{Shard, Stray};
 #[cfg(feature = "prefetch")]
 pub use self::warm::{WarmStep, fetch};
-use ackclock_form::shared;
 
 /// A listener of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

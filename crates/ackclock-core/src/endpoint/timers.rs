@@ -13,7 +13,7 @@
 //! exact deadline.
 
 use crate::Instant;
-use ackclock_form::{Form, FormError, Reader, Writer};
+use ackclock_form::{Form, FormError, Reader, Writer, lifetime};
 
 /// The wheel. Indices should be dense: it keeps 24 bytes for each up to the largest.
 #[derive(Debug)]
@@ -373,7 +373,7 @@ const _: () = assert!(LEVELS <= u16::BITS as usize, "one bit for each level");
 impl Form for TimerWheel {
     fn write(&self, out: &mut Writer) {
         let Self { elapsed, levels_used: _, levels, nodes } = self;
-        elapsed.write(out);
+        lifetime::write(elapsed, out);
         nodes.len().write(out);
         for node in nodes.iter() {
             (node.place != NOWHERE).then_some(node.deadline).write(out);

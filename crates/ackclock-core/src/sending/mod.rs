@@ -39,7 +39,10 @@ ackclock_form::form! {
         una, nxt, smss as smss, sack, reduced, mark_in_full, restarted, scoreboard, rto, episode, policy,
         probe, delivery, pacing, control, mark, history, sent_at
     } => |flight| flight.is_sound();
-    struct History { losses, episodes, timeouts, undo, copies, mtu_probe, doubt, resumed, syn_repeated }
+    struct History {
+        losses as lifetime, episodes as lifetime, timeouts as lifetime, undo, copies, mtu_probe, doubt,
+        resumed, syn_repeated
+    }
 }
 
 #[cfg(test)]
@@ -56,6 +59,7 @@ use ackclock_control::profile::{Recovery, UndoChoice};
 use ackclock_control::rtt::{RtoConfig, RttEstimator};
 use ackclock_control::tally::Tally;
 use ackclock_control::time::nanos;
+use ackclock_form::lifetime;
 
 use self::control::Control;
 use self::control::smss;

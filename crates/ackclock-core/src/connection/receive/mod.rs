@@ -9,6 +9,7 @@ use std::time::Duration;
 use ackclock_control::bandwidth;
 use ackclock_control::profile::{AckPolicy, Choices};
 use ackclock_control::tally::Tally;
+use ackclock_form::lifetime;
 use ackclock_wire::SackBlocks;
 use bytes::Bytes;
 
@@ -682,5 +683,5 @@ ackclock_form::form! {
         irs, nxt, edge, hidden, scale, fin, up, mss, buffer, acks, waits_since, limit, limit_max, tuning,
         opening, rare
     } => |half| half.scale <= crate::connection::WINDOW_SCALE_MAX;
-    struct Rare { bytes_duplicate, out_of_order, arrivals }
+    struct Rare { bytes_duplicate as lifetime, out_of_order as lifetime, arrivals }
 }

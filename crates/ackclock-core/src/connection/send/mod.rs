@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use ackclock_control::congestion::Controller;
 use ackclock_control::rtt::{RtoConfig, RttEstimator};
+use ackclock_form::lifetime;
 use ackclock_wire::SeqNum;
 
 use self::cork::Cork;
@@ -1124,8 +1125,11 @@ const SACK_BYTES_MAX: usize = 2 * 4 * 8 * 40;
 ackclock_form::form! {
     struct SendHalf {
         iss, wnd, max_wnd, wl1, wl2, scale, headers, stamps, signature, up, closed, more_follows,
-        probe_due, awaited, buffer_max, peer_mss, pmtu, buffer, base, flight, persist, cork, bytes_sent,
+        probe_due, awaited, buffer_max, peer_mss, pmtu, buffer, base, flight, persist, cork,
+        bytes_sent as lifetime,
         rare
     } => |half| half.violated().is_none() && half.scale <= crate::connection::WINDOW_SCALE_MAX && half.begins_at_una() && half.is_cut_for_the_path();
-    struct Rare { bytes_retransmitted, retransmits, memory_retry, feedback, search }
+    struct Rare {
+        bytes_retransmitted as lifetime, retransmits as lifetime, memory_retry, feedback, search
+    }
 }

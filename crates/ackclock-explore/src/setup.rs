@@ -1,0 +1,179 @@
+//! [`Setup`]: a small world before its first move. [`SETUPS`] lists them all.
+
+use std::time::Duration;
+
+use ackclock_core::profile::{Choices, Ecn, Recovery};
+use ackclock_core::{Keepalive, TcpConfig};
+
+use crate::step::Call;
+
+/// A world before its first move.
+#[derive(Debug)]
+pub struct Setup {
+    /// Its name.
+    pub name: &'static str,
+    /// Its purpose.
+    pub what: &'static str,
+    /// Faults of the network that may strike in all.
+    pub faults: u8,
+    /// How many of the server's answers may be those of a Linux where it differs.
+    pub variations: u8,
+    /// The calls of each application, in any order, once each. Reading is always possible.
+    pub calls: [&'static [Call]; 2],
+    /// Whether the connection is open at the start.
+    pub open: bool,
+    /// Whether the listener defers the decision on each SYN.
+    pub deferred: bool,
+    /// Whether the hosts may sleep.
+    pub sleeps: bool,
+    /// The room of each receive buffer in bytes.
+    pub receive_buffer: usize,
+    /// Changes to the settings of both ends.
+    pub tcp: fn(&mut TcpConfig),
+}
+
+impl Setup {
+    /// The row with this name.
+    #[must_use]
+    pub fn find(name: &str) -> Option<&'static Self> {
+        SETUPS.iter().find(|setup| setup.name == name)
+    }
+
+    /// The settings of both ends: without what only clocks tell apart.
+    pub(crate) fn settings(&self) -> TcpConfig {
+        let choices = Choices {
+            timestamps: false,
+            pacing: false,
+            window_scaling: false,
+            ecn: Ecn::Off,
+            ..Choices::default()
+        };
+        let mut tcp = TcpConfig {
+            choices,
+            nodelay: true,
+            send_buffer_max: 64,
+            receive_buffer_max: self.receive_buffer,
+            receive_buffer_initial: self.receive_buffer,
+            ..TcpConfig::default()
+        };
+        (self.tcp)(&mut tcp);
+        tcp
+    }
+}
+
+const PLAIN: Setup = Setup {
+    name: "",
+    what: "",
+    faults: 2,
+    variations: 0,
+    calls: [&[], &[]],
+    open: true,
+    deferred: false,
+    sleeps: false,
+    receive_buffer: 64,
+    tcp: |_| {},
+};
+
+/// The small worlds.
+pub static SETUPS: [Setup; 12] = [
+    Setup {
+        name: "transfer",
+        what: "four writes one way, then the end of the stream",
+        calls: [
+            &[Call::Write(1), Call::Write(1), Call::Write(2), Call::Write(3), Call::Shutdown],
+            &[Call::Close],
+        ],
+        ..PLAIN
+    },
+    Setup {
+        name: "losses",
+        what: "one byte and the end of the stream, among many losses",
+        calls: [&[Call::Write(1), Call::Shutdown], &[Call::Close]],
+        faults: 4,
+        ..PLAIN
+    },
+    Setup {
+        name: "gaps",
+        what: "three writes without SACK, so that what is sent again covers what has arrived",
+        calls: [&[Call::Write(1), Call::Write(1), Call::Write(1)], &[]],
+        tcp: |tcp| (tcp.choices.sack, tcp.choices.recovery) = (false, Recovery::NewReno),
+        ..PLAIN
+    },
+    Setup {
+        name: "segments",
+        what: "writes of several segments of two bytes each, with SACK",
+        calls: [&[Call::Write(8), Call::Write(3)], &[]],
+        tcp: |tcp| tcp.mss_max = Some(2),
+        ..PLAIN
+    },
+    Setup {
+        name: "both-ways",
+        what: "two writes each way, then both close",
+        calls: [
+            &[Call::Write(1), Call::Write(2), Call::Close],
+            &[Call::Write(1), Call::Write(2), Call::Close],
+        ],
+        ..PLAIN
+    },
+    Setup {
+        name: "window",
+        what: "a buffer of four bytes, so that the window closes, and a writer the other way",
+        calls: [&[Call::Write(3), Call::Write(5), Call::Shutdown], &[Call::Write(1), Call::Write(5)]],
+        receive_buffer: 4,
+        ..PLAIN
+    },
+    Setup {
+        name: "linux",
+        what: "writes of several segments each way, to a server that answers as Linux does where it differs",
+        calls: [&[Call::Write(4), Call::Write(1), Call::Close], &[Call::Write(1), Call::Close]],
+        variations: 2,
+        tcp: |tcp| tcp.mss_max = Some(2),
+        ..PLAIN
+    },
+    Setup {
+        name: "closing",
+        what: "every way to end, at both ends",
+        calls: [
+            &[Call::Write(1), Call::Shutdown, Call::Close, Call::Abort],
+            &[Call::Write(2), Call::Shutdown, Call::Close, Call::Abort],
+        ],
+        ..PLAIN
+    },
+    Setup {
+        name: "opening",
+        what: "the handshake, a byte each way, the end",
+        calls: [&[Call::Connect, Call::Write(1), Call::Close], &[Call::Write(1), Call::Close]],
+        open: false,
+        ..PLAIN
+    },
+    Setup {
+        name: "crossing",
+        what: "both ends open at once, or one",
+        calls: [&[Call::Connect, Call::Write(1), Call::Close], &[Call::Connect, Call::Write(1), Call::Close]],
+        open: false,
+        faults: 0,
+        ..PLAIN
+    },
+    Setup {
+        name: "deferred",
+        what: "a listener that decides on each SYN",
+        calls: [&[Call::Connect, Call::Write(1), Call::Close], &[Call::Decide, Call::Close]],
+        open: false,
+        deferred: true,
+        ..PLAIN
+    },
+    Setup {
+        name: "silence",
+        what: "keep-alive probes, and hosts that sleep",
+        calls: [&[Call::Write(1), Call::Write(1), Call::Close], &[Call::Write(1), Call::Close]],
+        sleeps: true,
+        tcp: |tcp| {
+            tcp.keepalive = Some(Keepalive {
+                idle: Duration::from_secs(60),
+                interval: Duration::from_secs(10),
+                probes: 4,
+            });
+        },
+        ..PLAIN
+    },
+];

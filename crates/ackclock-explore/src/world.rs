@@ -1,0 +1,604 @@
+//! [`World`]: two endpoints, what is on the way between them, and what may still happen.
+
+use std::hash::Hasher;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use ackclock_core::{
+    ConnectionError, ConnectionId, Decision, Endpoint, EndpointConfig, Event, IncomingId, Instant, Limits,
+    ListenAddr, ListenOptions, ReadError, State,
+};
+use ackclock_form::Writer;
+use ackclock_wire::Flags;
+use siphasher::sip128::{Hasher128, SipHasher13};
+
+use crate::judge::{self, Breach};
+use crate::setup::Setup;
+use crate::step::{Call, Move, Side};
+use crate::wire::{META, Wire, as_linux, notation, parse};
+
+/// One state of a setup.
+pub struct World {
+    setup: &'static Setup,
+    now: Instant,
+    ends: [End; 2],
+    /// The packets on the way to each side, the oldest first.
+    on_the_way: [Vec<Vec<u8>>; 2],
+    /// How many of these the last move sent.
+    fresh: [usize; 2],
+    faults_left: u8,
+    variations_left: u8,
+    has_slept: bool,
+}
+
+/// One endpoint with its application.
+pub(crate) struct End {
+    endpoint: Endpoint,
+    pub wire: Wire,
+    connection: Option<ConnectionId>,
+    incoming: Option<IncomingId>,
+    has_decided: bool,
+    /// The SYN that it decided to accept, until it learns what came of that.
+    promised: Option<IncomingId>,
+    /// Bit n: call n of the setup was made.
+    made: u16,
+    written: u8,
+    read: u8,
+    /// Whether the application ended its stream, gave the connection up, or reset it.
+    shut: bool,
+    released: bool,
+    aborted: bool,
+    /// Whether it read the end of the peer's stream.
+    ended: bool,
+    error: Option<ConnectionError>,
+}
+
+impl World {
+    /// The world before its first move.
+    #[must_use]
+    pub fn begin(setup: &'static Setup) -> Self {
+        let mut world = Self {
+            setup,
+            now: START,
+            ends: Side::BOTH.map(|side| End::new(side, setup)),
+            on_the_way: Default::default(),
+            fresh: [0; 2],
+            faults_left: setup.faults,
+            variations_left: setup.variations,
+            has_slept: false,
+        };
+        if setup.open {
+            let opens = [Move::Call(Side::Client, Call::Connect)]
+                .into_iter()
+                .chain([Side::Server, Side::Client, Side::Server].map(|to| Move::Deliver(to, 0)));
+            for step in opens {
+                world.advance(step).expect("a handshake without faults");
+            }
+            world.fresh = [0; 2];
+        }
+        world
+    }
+
+    /// Appends what may happen next.
+    pub fn moves(&self, moves: &mut Vec<Move>) {
+        for side in Side::BOTH {
+            let waiting = u8::try_from(self.to(side).len()).unwrap_or(u8::MAX);
+            moves.extend((0..waiting.min(1)).map(|at| Move::Deliver(side, at)));
+            if self.faults_left > 0 {
+                moves.extend((1..waiting).map(|at| Move::Deliver(side, at)));
+                moves.extend((0..waiting).map(|at| Move::Lose(side, at)));
+                moves.extend((0..waiting).map(|at| Move::Duplicate(side, at)));
+            }
+        }
+        if self.variations_left > 0 {
+            let waiting = u8::try_from(self.to(Side::Client).len()).unwrap_or(u8::MAX);
+            moves.extend((0..waiting).filter(|&at| self.varied(at).is_some()).map(Move::Vary));
+        }
+        let delays = self.on_the_way.iter().any(|packets| !packets.is_empty());
+        if !delays || self.faults_left > 0 {
+            let dues = Side::BOTH.map(|side| self.end(side).endpoint.poll_timeout());
+            let first = dues.iter().flatten().min();
+            let first = first.filter(|&&due| !delays || due <= self.now + DELAY_MAX);
+            let fires =
+                |&&side: &&Side| dues[side as usize].is_some() && dues[side as usize].as_ref() == first;
+            moves.extend(Side::BOTH.iter().filter(fires).map(|&side| Move::Timer(side)));
+            if self.setup.sleeps && !self.has_slept && self.faults_left > 0 {
+                moves.push(Move::Sleep);
+            }
+        }
+        for side in Side::BOTH {
+            let end = self.end(side);
+            let calls = self.setup.calls[side as usize];
+            for (at, &call) in calls.iter().enumerate() {
+                // Of equal calls only the first that is left counts.
+                let is_left = |at: usize| end.made >> at & 1 == 0;
+                if is_left(at)
+                    && end.allows(call)
+                    && !(0..at).any(|before| calls[before] == call && is_left(before))
+                {
+                    moves.push(Move::Call(side, call));
+                }
+            }
+            if end.allows(Call::Read) {
+                moves.push(Move::Call(side, Call::Read));
+            }
+        }
+    }
+
+    /// Makes a move.
+    ///
+    /// # Errors
+    /// The breach to which it leads, if any.
+    pub fn advance(&mut self, step: Move) -> Result<(), Breach> {
+        self.fresh = [0; 2];
+        let waits = self.on_the_way.iter().any(|packets| !packets.is_empty());
+        let is_fault = match step {
+            Move::Deliver(_, at) => at > 0,
+            Move::Timer(_) => waits,
+            Move::Lose(..) | Move::Duplicate(..) | Move::Sleep => true,
+            Move::Call(..) | Move::Vary(_) => false,
+        };
+        self.faults_left = self.faults_left.saturating_sub(u8::from(is_fault));
+        match step {
+            Move::Deliver(to, at) | Move::Duplicate(to, at) | Move::Lose(to, at)
+                if usize::from(at) >= self.to(to).len() =>
+            {
+                return Err(Breach(format!("this script does not fit: no packet {at} is on the way")));
+            }
+            Move::Deliver(to, at) => {
+                let packet = self.on_the_way[to as usize].remove(usize::from(at));
+                self.deliver(to, &packet)?;
+            }
+            Move::Duplicate(to, at) => {
+                let packet = self.to(to)[usize::from(at)].clone();
+                self.deliver(to, &packet)?;
+            }
+            Move::Lose(to, at) => drop(self.on_the_way[to as usize].remove(usize::from(at))),
+            Move::Vary(at) => {
+                let Some(instead) = self.varied(at) else {
+                    return Err(Breach(format!(
+                        "this script does not fit: Linux answers no differently at {at}"
+                    )));
+                };
+                self.variations_left = self.variations_left.saturating_sub(1);
+                let at = usize::from(at);
+                self.on_the_way[Side::Client as usize].splice(at..=at, instead);
+            }
+            Move::Timer(of) => {
+                let end = &mut self.ends[of as usize];
+                if let Some(due) = end.endpoint.poll_timeout() {
+                    self.now = self.now.max(due);
+                    end.endpoint.handle_timeout(self.now);
+                }
+            }
+            Move::Sleep => {
+                self.has_slept = true;
+                self.now += NIGHT;
+                let now = self.now;
+                self.ends.iter_mut().for_each(|end| end.endpoint.handle_timeout(now));
+            }
+            Move::Call(by, call) => {
+                let calls = self.setup.calls[by as usize];
+                let end = &mut self.ends[by as usize];
+                let at = (0..calls.len()).find(|&at| calls[at] == call && end.made >> at & 1 == 0);
+                end.made |= at.map_or(0, |at| 1 << at);
+                end.call(self.now, by, call)?;
+            }
+        }
+        self.settle()
+    }
+
+    /// Checks what must hold in every state.
+    ///
+    /// # Errors
+    /// The invariant that does not hold.
+    pub fn check(&self) -> Result<(), Breach> {
+        let quiet = self.on_the_way.iter().all(Vec::is_empty);
+        for side in Side::BOTH {
+            let (end, peer) = (self.end(side), self.end(side.peer()));
+            let Some(connection) = end.connection.and_then(|id| end.endpoint.connection(id)) else {
+                continue;
+            };
+            let info = connection.info(self.now);
+            // A client gives up in the end if the application never decides on its SYN.
+            let undecided = self.setup.deferred && peer.connection.is_none();
+            let failure = connection.error().filter(|_| !undecided).and_then(|error| {
+                let unheard = self.handshakes_may_fail() || peer.is_gone();
+                judge::failure(
+                    error,
+                    end.resets_peer(peer) || peer.resets_peer(end) || end.aborted || unheard,
+                )
+            });
+            if end.incoming.is_some_and(|id| end.endpoint.incoming(id).is_none()) {
+                return Err(Breach(format!("{}: a SYN that waited is gone without a word", side.name())));
+            }
+            let shut = quiet
+                && self.faults_left == self.setup.faults
+                && !end.ended
+                && judge::keeps_its_window_shut(end, &info);
+            let shut =
+                shut.then(|| "a window stays closed although its buffer is empty (RFC 9293 MUST-39)".into());
+            if let Some(what) = judge::beliefs(end, &info).map(str::to_owned).or(failure).or(shut) {
+                return Err(Breach(format!("{}: {what}", side.name())));
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets a healthy network go on, with applications that read, until nothing more happens. Everything must
+    /// come to its end. Appends what happens to `trail`.
+    ///
+    /// # Errors
+    /// The invariant that does not hold.
+    pub fn run_out(&mut self, trail: &mut Vec<Move>) -> Result<(), Breach> {
+        let mut progressed = self.now;
+        let mut moves = Vec::new();
+        for _ in 0..STEPS_MAX {
+            let before = self.ends.each_ref().map(|end| end.read);
+            let unfinished = self.unfinished();
+            (self.faults_left, self.variations_left) = (0, 0);
+            moves.clear();
+            self.moves(&mut moves);
+            let reads = |step: &&Move| matches!(step, Move::Call(_, Call::Read | Call::Decide));
+            let quiet = |step: &&Move| !matches!(step, Move::Call(..));
+            let next = moves.iter().find(reads).or(moves.iter().find(quiet)).copied();
+            let Some(step) = next else {
+                return unfinished.map_or(Ok(()), |what| {
+                    Err(Breach(format!("{what}, and nothing is on the way and no timer runs")))
+                });
+            };
+            trail.push(step);
+            self.advance(step)?;
+            self.check()?;
+            if unfinished.is_none() || self.ends.each_ref().map(|end| end.read) != before {
+                progressed = self.now;
+            } else if let Some(what) = unfinished
+                && self.now.saturating_since(progressed) > PATIENCE
+            {
+                return Err(Breach(format!(
+                    "{what} for more than {} s of a healthy network",
+                    PATIENCE.as_secs()
+                )));
+            }
+            if unfinished.is_none() && self.setup.settings().keepalive.is_some() {
+                return Ok(());
+            }
+        }
+        Err(Breach(format!("no rest after {STEPS_MAX} moves of a healthy network")))
+    }
+
+    /// Names a thing that has not come to its end, if any.
+    fn unfinished(&self) -> Option<&'static str> {
+        let [client, server] = &self.ends;
+        let reset = client.resets_peer(server)
+            || server.resets_peer(client)
+            || (self.handshakes_may_fail() || self.ends.iter().any(End::is_gone))
+                && self.ends.iter().any(|end| end.error.is_some())
+            || self.ends.iter().any(|end| end.wire.is_mixed);
+        for (end, peer) in [(client, server), (server, client)] {
+            let reads = peer.connection.is_some() && !peer.released;
+            if !reset && reads && peer.read < end.written {
+                return Some("bytes that were written are not read");
+            }
+            if !reset && reads && (end.shut || end.released) && !peer.ended {
+                return Some("a stream's end is not read");
+            }
+            if client.released && server.released && end.endpoint.connection_count() > 0 {
+                return Some("a closed connection remains");
+            }
+        }
+        if self.ends.iter().any(|end| end.promised.is_some()) {
+            return Some("an accepted SYN has no outcome");
+        }
+        None
+    }
+
+    /// Whether an end may find nothing at its peer: one that opens to a port on which nothing listens yet; an
+    /// old duplicate of a SYN leaves an end with a connection that the other never had.
+    fn handshakes_may_fail(&self) -> bool {
+        let crosses = self.setup.calls[Side::Server as usize].contains(&Call::Connect);
+        crosses || self.ends.iter().any(|end| end.wire.is_mixed)
+    }
+
+    /// A hash of what is to come: equal for states that go on alike.
+    pub(crate) fn digest(&self, writer: &mut Writer) -> u128 {
+        let mut hasher = SipHasher13::new();
+        for side in Side::BOTH {
+            let end = self.end(side);
+            writer.set_origin(end.endpoint.own_time(self.now).as_nanos());
+            end.endpoint.freeze_to(writer).expect("one endpoint of its host, without keys");
+            hasher.write_usize(writer.len());
+            hasher.write(writer.bytes());
+            end.wire.numbers().into_iter().for_each(|number| hasher.write_u64(number));
+            hasher.write_u16(end.made);
+            let flags = [end.shut, end.released, end.aborted, end.ended, end.error.is_some()];
+            hasher.write(&[end.read, end.written, end.has_decided.into(), end.promised.is_some().into()]);
+            flags.into_iter().for_each(|flag| hasher.write_u8(flag.into()));
+            let waiting = self.to(side);
+            hasher.write_usize(waiting.len());
+            for packet in waiting {
+                hasher.write_usize(packet.len());
+                hasher.write(packet);
+            }
+        }
+        hasher.write(&[self.faults_left, self.variations_left, u8::from(self.has_slept)]);
+        hasher.finish128().as_u128()
+    }
+
+    /// The packet that a move delivers or loses, to be read.
+    pub(crate) fn shown(&self, step: Move) -> Option<String> {
+        let (to, at) = match step {
+            Move::Deliver(to, at) | Move::Lose(to, at) | Move::Duplicate(to, at) => (to, at),
+            Move::Vary(at) => (Side::Client, at),
+            _ => return None,
+        };
+        self.to(to).get(usize::from(at)).map(|packet| self.line(to, packet))
+    }
+
+    /// The packets of the last move, to be read.
+    pub(crate) fn sent(&self) -> Vec<String> {
+        let of = |to: Side| {
+            let packets = self.to(to);
+            packets[packets.len().saturating_sub(self.fresh[to as usize])..]
+                .iter()
+                .map(move |one| self.line(to, one))
+        };
+        Side::BOTH.into_iter().rev().flat_map(of).collect()
+    }
+
+    fn line(&self, to: Side, packet: &[u8]) -> String {
+        let (from, into) = (&self.end(to.peer()).wire, &self.end(to).wire);
+        format!("{} > {}: {}", to.peer().name(), to.name(), notation(packet, from, into))
+    }
+
+    /// The packet that a Linux server sends in place of the packet at this place on the way to the client.
+    fn varied(&self, at: u8) -> Option<Option<Vec<u8>>> {
+        let packet = self.to(Side::Client).get(usize::from(at))?;
+        as_linux(packet, &self.end(Side::Server).wire, &self.end(Side::Client).wire)
+    }
+
+    fn end(&self, side: Side) -> &End {
+        &self.ends[side as usize]
+    }
+
+    fn to(&self, side: Side) -> &[Vec<u8>] {
+        &self.on_the_way[side as usize]
+    }
+
+    fn deliver(&mut self, to: Side, packet: &[u8]) -> Result<(), Breach> {
+        let [client, server] = &mut self.ends;
+        let (end, peer) = if to == Side::Client { (client, server) } else { (server, client) };
+        let Some(segment) = parse(packet) else { return Ok(()) };
+        end.wire.on_received(&mut peer.wire, &segment);
+        let info = end
+            .connection
+            .and_then(|id| end.endpoint.connection(id))
+            .map(|connection| connection.info(self.now));
+        end.endpoint.handle_packet(self.now, packet, META);
+        // RFC 9293 §3.10.7.4, second (RFC 5961 §3.2): only a reset at RCV.NXT ends a connection.
+        if segment.flags.contains(Flags::RST)
+            && !(end.wire.is_mixed || peer.wire.is_mixed)
+            && let Some(info) = info.filter(|info| !matches!(info.state, State::SynSent | State::Closed))
+            && peer.wire.place(segment.seq).map(u64::from) != Some(judge::rcv_nxt(&info))
+            && end
+                .connection
+                .and_then(|id| end.endpoint.connection(id))
+                .is_none_or(|it| it.state() == State::Closed)
+        {
+            return Err(Breach(format!("{}: a reset beside RCV.NXT ends a connection", to.name())));
+        }
+        Ok(())
+    }
+
+    /// Takes the packets and events that follow from a move.
+    fn settle(&mut self) -> Result<(), Breach> {
+        let [client, server] = &mut self.ends;
+        client.settle(self.now, Side::Client, server, &mut self.on_the_way, &mut self.fresh)?;
+        server.settle(self.now, Side::Server, client, &mut self.on_the_way, &mut self.fresh)
+    }
+}
+
+impl End {
+    fn new(side: Side, setup: &Setup) -> Self {
+        let mut config = EndpointConfig::new(vec![IpAddr::V4(addr(side))], [1 + side as u8; 32]);
+        config.histograms = false;
+        config.tcp = setup.settings().into();
+        let mut endpoint = Endpoint::new(config, START);
+        if side == Side::Server {
+            let at = ListenAddr { addr: None, port: Some(PORT) };
+            let options = ListenOptions { deferred: setup.deferred, ..ListenOptions::new(at) };
+            endpoint.listen(START, options).expect("nothing else listens");
+        }
+        Self {
+            endpoint,
+            wire: Wire::default(),
+            connection: None,
+            incoming: None,
+            has_decided: false,
+            promised: None,
+            made: 0,
+            written: 0,
+            read: 0,
+            shut: false,
+            released: false,
+            aborted: false,
+            ended: false,
+            error: None,
+        }
+    }
+
+    /// Whether the call makes sense now.
+    fn allows(&self, call: Call) -> bool {
+        let open = self.connection.filter(|_| !self.released).and_then(|id| self.endpoint.connection(id));
+        match (call, open) {
+            (Call::Connect, _) => self.connection.is_none(),
+            (Call::Decide, _) => self.incoming.is_some_and(|id| self.endpoint.incoming(id).is_some()),
+            (_, None) => false,
+            (Call::Write(_), Some(connection)) => {
+                !self.shut && connection.is_writable() && connection.write_room() > 0
+            }
+            (Call::Read, Some(connection)) => !self.ended && self.error.is_none() && connection.is_readable(),
+            (Call::Shutdown, Some(connection)) => !self.shut && connection.is_established(),
+            (Call::Close | Call::Abort, Some(_)) => true,
+        }
+    }
+
+    fn call(&mut self, now: Instant, by: Side, call: Call) -> Result<(), Breach> {
+        if call == Call::Connect {
+            let to = SocketAddr::new(addr(by.peer()).into(), PORT);
+            let local = if by == Side::Client { CLIENT_PORT } else { PORT };
+            let to = if by == Side::Client { to } else { SocketAddr::new(to.ip(), CLIENT_PORT) };
+            self.connection = self.endpoint.connect(now, to, (None, local), None).ok();
+            return Ok(());
+        }
+        if call == Call::Decide {
+            if let Some(id) = self.incoming.take() {
+                self.has_decided = true;
+                self.promised = self.endpoint.decide(now, id, Decision::Accept).then_some(id);
+            }
+            return Ok(());
+        }
+        let Some(id) = self.connection else { return Ok(()) };
+        match call {
+            Call::Connect | Call::Decide => {}
+            Call::Write(bytes) => {
+                let bytes: Vec<u8> = (self.written..).take(bytes.into()).map(|at| byte(by, at)).collect();
+                let wrote = self.endpoint.update(now, id, |connection, now| connection.write(now, &bytes));
+                let wrote = wrote.and_then(Result::ok).unwrap_or_default();
+                self.written = self.written.saturating_add(u8::try_from(wrote).unwrap_or(u8::MAX));
+            }
+            Call::Read => return self.take(now, by, id),
+            Call::Shutdown => {
+                let result = self.endpoint.update(now, id, |connection, now| connection.shutdown(now));
+                self.shut |= matches!(result, Some(Ok(())));
+            }
+            Call::Close => {
+                // RFC 9293 §3.10.4: in SYN-SENT the attempt is given up.
+                let state = self.endpoint.connection(id).map(ackclock_core::Connection::state);
+                self.aborted |= state == Some(State::SynSent);
+                self.endpoint.release(now, id);
+                self.released = true;
+            }
+            Call::Abort => {
+                self.endpoint.update(now, id, |connection, now| connection.abort(now));
+                self.endpoint.release(now, id);
+                (self.released, self.aborted) = (true, true);
+            }
+        }
+        Ok(())
+    }
+
+    /// Empties the receive buffer. No byte may be lost, repeated or foreign.
+    fn take(&mut self, now: Instant, by: Side, id: ConnectionId) -> Result<(), Breach> {
+        let mut into = [0; 16];
+        loop {
+            let result = self.endpoint.update(now, id, |connection, now| connection.read(now, &mut into));
+            match result {
+                Some(Ok(0)) => self.ended = true,
+                Some(Ok(bytes)) => {
+                    for &got in into.iter().take(bytes) {
+                        if got != byte(by.peer(), self.read) {
+                            return Err(Breach(format!(
+                                "{}: byte {} of the stream is read as {got:#04x}",
+                                by.name(),
+                                self.read
+                            )));
+                        }
+                        self.read = self.read.saturating_add(1);
+                    }
+                    continue;
+                }
+                Some(Err(ReadError::Connection(error))) => {
+                    self.error = Some(error);
+                    let info = self.endpoint.connection(id).map(|connection| connection.info(now));
+                    // However a connection ends, what was received in order is read first.
+                    if info.is_some_and(|info| u64::from(self.read) < info.bytes_received) {
+                        return Err(Breach(format!(
+                            "{}: received bytes are lost with the connection",
+                            by.name()
+                        )));
+                    }
+                }
+                Some(Err(_)) | None => {}
+            }
+            return Ok(());
+        }
+    }
+
+    /// Whether its calls may reset the peer: it aborted, or closed with bytes that it had not read, or may
+    /// not have been sent yet.
+    fn resets_peer(&self, peer: &Self) -> bool {
+        self.aborted || self.released && self.read < peer.written
+    }
+
+    /// Whether its endpoint has forgotten the connection: an orphan waits in FIN-WAIT-2 for a minute, and a
+    /// reset answers what comes after that.
+    fn is_gone(&self) -> bool {
+        self.released && self.endpoint.connection_count() == 0
+    }
+
+    fn settle(
+        &mut self,
+        now: Instant,
+        side: Side,
+        peer: &Self,
+        on_the_way: &mut [Vec<Vec<u8>>; 2],
+        fresh: &mut [usize; 2],
+    ) -> Result<(), Breach> {
+        while let Some(event) = self.endpoint.poll_event() {
+            match event {
+                Event::Acceptable(listener) => {
+                    while let Some((accepted, of)) = self.endpoint.accept_decided(now, listener) {
+                        self.promised = self.promised.filter(|it| Some(*it) != of);
+                        match self.connection {
+                            None => self.connection = Some(accepted),
+                            // An old duplicate of a SYN may begin another, which this application ends.
+                            Some(_) => self.endpoint.release(now, accepted),
+                        }
+                    }
+                }
+                Event::Incoming(_, incoming) if self.has_decided => {
+                    self.endpoint.decide(now, incoming, Decision::Reset);
+                }
+                Event::Incoming(_, incoming) => self.incoming = Some(incoming),
+                Event::IncomingGone(_, incoming) => {
+                    self.incoming = self.incoming.filter(|it| *it != incoming);
+                    self.promised = self.promised.filter(|it| *it != incoming);
+                }
+                _ => {}
+            }
+        }
+        let to = side.peer() as usize;
+        while let Some(packet) = self.endpoint.poll_transmit(now, LIMITS) {
+            let bytes = packet.to_vec();
+            let breach = parse(&bytes).and_then(|segment| self.wire.on_sent(&peer.wire, &segment));
+            on_the_way[to].push(bytes);
+            fresh[to] += 1;
+            if let Some(what) = breach {
+                return Err(Breach(format!("{}: {what}", side.name())));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn addr(side: Side) -> Ipv4Addr {
+    Ipv4Addr::new(10, 0, 0, 1 + side as u8)
+}
+
+/// A byte of the stream that a side writes.
+fn byte(of: Side, at: u8) -> u8 {
+    at.wrapping_mul(3) ^ if of == Side::Client { 0x40 } else { 0xc0 }
+}
+
+const PORT: u16 = 7;
+const CLIENT_PORT: u16 = 4242;
+/// Zero would mean none.
+const START: Instant = Instant::from_millis(3_600_000);
+/// How long a packet may be on the way beyond another's time: well below the life of a segment.
+const DELAY_MAX: Duration = Duration::from_secs(3);
+const NIGHT: Duration = Duration::from_secs(3600);
+/// RFC 9293 SHLD-30: probes back off; this stack's, and its retransmission timer, to a minute at most.
+const PATIENCE: Duration = Duration::from_secs(60);
+const STEPS_MAX: usize = 500;
+const LIMITS: Limits = Limits { gso_max_v4: 0, gso_max_v6: 0, tx_checksum: true };

@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""Explores small worlds (crates/ackclock-explore): two endpoints, few faults, few calls, in every order.
+
+    scripts/explore.py                        10^7 states over all worlds
+    scripts/explore.py --states 1000000       fewer
+    scripts/explore.py --planted              bugs put into a copy of the tree: which of them does the explorer find?
+    scripts/explore.py --planted fin-not-sent-again    this one only
+
+`--planted` builds the core and the explorer once, with all bugs of tests/planted.toml and tests/known.toml and a variable
+that chooses one, and gives each world a budget of `--states`. Without a bug the same build must find nothing in as many states.
+The exit code is 1 if something was found in the tree; with `--planted`, if a bug of tests/known.toml (which this stack once had) or more than a
+third of all were not.
+"""
+
+import argparse
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+import planted
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PACKAGE = "ackclock-explore"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--states", type=int, help="over all worlds: 10,000,000, or of each world with --planted 200,000")
+    parser.add_argument("--planted", nargs="*", metavar="BUG", help="these bugs, or all")
+    options = parser.parse_args()
+    os.chdir(ROOT)
+    if options.planted is not None:
+        return look_for_planted(options.planted, options.states or 200_000)
+    build = f"cargo build --locked --quiet --profile plain -p {PACKAGE} --message-format json-render-diagnostics".split()
+    built = subprocess.run(build, check=True, capture_output=True, text=True).stdout
+    program = re.findall(r'"executable":"([^"]+)"', built)[-1]
+    worlds = subprocess.run([program, "--list"], check=True, capture_output=True, text=True).stdout.splitlines()
+    # A world that has fewer states leaves the rest of its share unused, so each gets a little more.
+    share = (options.states or 10_000_000) * 5 // (4 * len(worlds))
+    return subprocess.run([program, "--states", str(share), "--run-out-every", "16", "--threads", str(os.cpu_count())]).returncode
+
+
+def look_for_planted(names, states):
+    known = planted.read("tests/known.toml")
+    bugs = planted.read("tests/planted.toml") + known
+    if unknown := set(names) - {bug["name"] for bug in bugs}:
+        sys.exit(f"tests/planted.toml and tests/known.toml have no bug called {', '.join(sorted(unknown))}")
+    planted.copy_tree(planted.PLACE / "tree", planted.plant(bugs))
+    program = planted.build(planted.PLACE / "tree", PACKAGE, PACKAGE)
+    chosen = [bug for bug in bugs if not names or bug["name"] in names]
+    rows = [(bug, *explore(program, bug["name"], states)) for bug in chosen]
+    print("| bug | what is wrong | found in | moves | seconds | as |\n|---|---|---|---|---|---|")
+    for bug, world, moves, seconds, what in rows:
+        print(f"| `{bug['name']}` | {bug['what']} | {world or 'not found'} | {moves or ''} | {seconds:.1f} | {what} |")
+    missed = [bug["name"] for bug, world, *_ in rows if not world]
+    print(f"\n{len(rows) - len(missed)} of {len(rows)} found, each world with {states:,} states.")
+    world, _, _, what = explore(program, "", states)
+    if world:
+        sys.exit(f"and without any of them, {world} fails too: {what}")
+    return 1 if 3 * len(missed) > len(rows) or any(bug["name"] in missed for bug in known) else 0
+
+
+def explore(program, bug, states):
+    """The world in which the bug is found, or None; the moves, without those of the healthy network; seconds; the breach."""
+    began = time.monotonic()
+    command = [program, "--states", str(states), "--first"]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PLANTED": bug})
+    seconds = time.monotonic() - began
+    if done.returncode == 0:
+        return None, None, seconds, ""
+    match = re.search(r"^(\S+): \d+ states to depth (\d+).*\n\1: (.*)", done.stdout, re.M)
+    if not match:
+        sys.exit(f"{bug}: {done.stdout}{done.stderr}")
+    print(f"{bug or 'none'}: {match[1]}, {match[2]} moves: {match[3]}", file=sys.stderr)
+    return match[1], int(match[2]), seconds, match[3].replace("|", "/")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
