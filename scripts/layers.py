@@ -40,7 +40,7 @@ FLOORS = {
     "ackclock-trace": {"uses": {"chart", "control", "core", "wire"}, "tests": {"sim"}},
     "ackclock-assess": {"uses": {"control", "core", "device", "sim", "trace", "wire"}},
     "ackclock-cli": {"uses": {"chart"}},
-    "ackclock": {"uses": {"control", "core", "device", "journal", "wire"}},
+    "ackclock": {"uses": {"control", "core", "device", "form", "journal", "wire"}},
     "ackclock-papers": {"uses": {"assess", "chart", "cli", "control", "core", "sim", "trace"}},
     "ackclock-lab": {"uses": {"assess", "chart", "control", "core", "sim", "trace", "wire"}, "tests": {"test-browser"}},
     "tcpcat": {"uses": {"", "cli", "control", "device", "trace"}, "tests": {"test-features", "tests"}},

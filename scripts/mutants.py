@@ -47,7 +47,7 @@ TREE = WORK / "tree"
 LAST = WORK / "survivors.json"
 # One line for each mutant that was judged, in any run.
 JUDGED = WORK / "judged.jsonl"
-CRATES = ("ackclock-wire", "ackclock-control", "ackclock-core", "ackclock-journal")
+CRATES = ("ackclock-form", "ackclock-wire", "ackclock-control", "ackclock-core", "ackclock-journal")
 PACKAGES = [word for crate in CRATES for word in ("--package", crate)]
 FEATURES = ["--features", "ackclock-core/tcp-ao,ackclock-core/prefetch,ackclock-core/serde"]
 OWN_TESTS = ["--lib", "--tests", *PACKAGES]
@@ -56,7 +56,7 @@ OUTER_PACKAGES = ["--package", "ackclock-tests", "--package", "ackclock-fuzz"]
 OUTER_NAMES = ("protocol", "virtual_time", "swarm", "replay")
 OUTER_TESTS = [*OUTER_PACKAGES, *(word for name in OUTER_NAMES for word in ("--test", name))]
 # What the tests are built with is that of `cargo test`, and so are crates of others, which need not be built again. Only the
-# four crates are optimised less: quick to build, and quick enough to run. The same for `cargo check`, which would take the
+# five crates are optimised less: quick to build, and quick enough to run. The same for `cargo check`, which would take the
 # tree with the mutants and the tree without for one another otherwise.
 PROFILES = "".join(f"\n[profile.{name}.package.{crate}]\nopt-level = 1\n" for name in ("dev", "test") for crate in CRATES)
 ENVIRONMENT = os.environ | {

@@ -149,6 +149,8 @@ mod dns;
 mod driver;
 mod error;
 mod frameworks;
+#[cfg(all(feature = "hand-over", target_os = "linux"))]
+mod hand_over;
 mod handle;
 #[cfg(feature = "dns")]
 mod hickory;
@@ -216,9 +218,13 @@ pub use self::frameworks::Connector;
 pub use self::frameworks::TcpListenerStream;
 #[cfg(feature = "quinn")]
 pub use self::frameworks::quinn;
+#[cfg(all(feature = "hand-over", target_os = "linux"))]
+pub use self::hand_over::{HandOverError, TakenOver};
 pub use self::handle::Stack;
 pub use self::hosts::Hosts;
 pub use self::info::StackInfo;
+#[cfg(all(feature = "hand-over", target_os = "linux"))]
+pub use self::listener::Accepting;
 pub use self::listener::{DeferredListener, Incoming, ListenerBuilder, TcpListener};
 pub use self::metrics::{Metric, MetricKind, Metrics};
 #[cfg(feature = "dns")]
