@@ -55,6 +55,7 @@ ROOF = {
     "ackclock-examples",
     "ackclock-fuzz",
     "ackclock-packets",
+    "ackclock-restart",
     "ackclock-test-features",
     "ackclock-tests",
     "ackclock-tun2socks",
