@@ -47,6 +47,7 @@
 //! | `resolve` | the same by the host's resolver, one address after the other |
 //! | `serde` | [`ConnectionInfo`], [`Counters`], [`FourTuple`], [`StackInfo`] and [`Metrics`] can be serialised |
 //! | `control` | a Unix socket by which the owner of a stack looks at it: `StackBuilder::control` |
+//! | `hand-over` | a new process goes on with device and connections: `Stack::hand_over`, `StackBuilder::take_over`; Linux |
 //! | `tracing` | each connection is a span, and each change of it an event: [`spans_and_events`] |
 //! | `tcp-ao` | the TCP Authentication Option (RFC 5925) |
 //!

@@ -7,7 +7,7 @@
 //! The program makes a network namespace of its own, in which the kernel's TCP is the client. The server is a
 //! process on a TUN device that sends back what it gets. As soon as its successor has started, it hands over
 //! and ends. Each transfer compares the BLAKE3 hash of what came back with that of what was sent; a reset
-//! would fail it. The first tenth of the transfers meets one server only: their longest silence is the path's.
+//! fails it. During the first tenth of the transfers the server stays: their longest silence is the path's.
 
 mod client;
 mod server;

@@ -77,7 +77,7 @@ impl StackState {
         (self.listeners, self.datagrams, self.keys) = (listeners, datagrams, keys);
         (self.lingering, self.lingerings_made) = (lingering, lingerings_made);
         for (id, marks) in rare {
-            // The form may name a connection that is not there; a slot for it would stay.
+            // Nothing would ever remove the slot of a connection that is not there.
             if self.endpoint.connection(id).is_none() {
                 continue;
             }
