@@ -89,9 +89,11 @@ fn syns_and_handshakes_go_along() {
                 for _ in 0..2 {
                     streams.push(listener.incoming().await.unwrap().accept().await.unwrap());
                 }
-                for mut stream in streams {
+                for stream in &mut streams {
                     stream.write_all(b"!").await.unwrap();
                     stream.shutdown().await.unwrap();
+                }
+                for mut stream in streams {
                     stream.read_to_end(&mut Vec::new()).await.unwrap();
                 }
                 drop((listener, taken.stack.clone()));
