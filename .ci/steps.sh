@@ -121,7 +121,7 @@ target() {
 pack() {
     cargo package --locked --quiet --allow-dirty --workspace \
         --exclude ackclock-tests --exclude ackclock-test-features --exclude ackclock-test-support --exclude ackclock-benches --exclude ackclock-examples --exclude ackclock-fuzz --exclude ackclock-packets \
-        --exclude ackclock-tun2socks --exclude ackclock-wireguard "$@"
+        --exclude ackclock-restart --exclude ackclock-tun2socks --exclude ackclock-wireguard "$@"
 }
 
 build_plain() {

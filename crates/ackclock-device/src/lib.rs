@@ -294,6 +294,13 @@ pub trait Device: fmt::Debug + Send {
     fn leads_to_kernel(&self) -> bool {
         false
     }
+
+    /// The descriptor by which another process can go on with the device: it must hold everything that the
+    /// device has not received or sent yet. `None` (the default): the device lives in this process.
+    #[cfg(unix)]
+    fn descriptor(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        None
+    }
 }
 
 impl<D: Device + ?Sized> Device for Box<D> {
@@ -347,5 +354,10 @@ impl<D: Device + ?Sized> Device for Box<D> {
 
     fn leads_to_kernel(&self) -> bool {
         (**self).leads_to_kernel()
+    }
+
+    #[cfg(unix)]
+    fn descriptor(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        (**self).descriptor()
     }
 }

@@ -98,6 +98,10 @@ impl Device for OffloadDevice {
     fn leads_to_kernel(&self) -> bool {
         true
     }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.fd.descriptor())
+    }
 }
 
 /// Attaches a descriptor of the TUN driver with offload to the interface `name`, a TUN or TAP device.

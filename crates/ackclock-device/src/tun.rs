@@ -6,7 +6,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::task::{Context, Poll};
 
 use ackclock_wire::{RxMeta, TxPacket, gso};
@@ -119,6 +119,10 @@ impl Device for TunDevice {
 
     fn leads_to_kernel(&self) -> bool {
         true
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.fd.descriptor())
     }
 }
 

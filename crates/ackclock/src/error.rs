@@ -44,6 +44,9 @@ pub enum StackError {
     /// connections are not affected.
     #[error("the stack drains: it takes no new connections and listeners")]
     Draining,
+    /// [`Stack::hand_over`](crate::Stack) gave everything to another process.
+    #[error("the stack was handed over: another process goes on with its connections")]
+    HandedOver,
     /// The stack's driver has ended: its tokio runtime, or its [`Port`](crate::Port).
     #[error("the stack's driver has ended: its runtime was shut down, or its port dropped")]
     DriverGone,

@@ -47,6 +47,7 @@
 //! | `resolve` | the same by the host's resolver, one address after the other |
 //! | `serde` | [`ConnectionInfo`], [`Counters`], [`FourTuple`], [`StackInfo`] and [`Metrics`] can be serialised |
 //! | `control` | a Unix socket by which the owner of a stack looks at it: `StackBuilder::control` |
+//! | `hand-over` | a new process goes on with device and connections: `Stack::hand_over`, `StackBuilder::take_over`; Linux |
 //! | `tracing` | each connection is a span, and each change of it an event: [`spans_and_events`] |
 //! | `tcp-ao` | the TCP Authentication Option (RFC 5925) |
 //!
@@ -156,6 +157,8 @@ mod dns;
 mod driver;
 mod error;
 mod frameworks;
+#[cfg(all(feature = "hand-over", target_os = "linux"))]
+mod hand_over;
 mod handle;
 #[cfg(feature = "dns")]
 mod hickory;
@@ -223,9 +226,13 @@ pub use self::frameworks::Connector;
 pub use self::frameworks::TcpListenerStream;
 #[cfg(feature = "quinn")]
 pub use self::frameworks::quinn;
+#[cfg(all(feature = "hand-over", target_os = "linux"))]
+pub use self::hand_over::{HandOverError, TakenOver};
 pub use self::handle::Stack;
 pub use self::hosts::Hosts;
 pub use self::info::StackInfo;
+#[cfg(all(feature = "hand-over", target_os = "linux"))]
+pub use self::listener::Accepting;
 pub use self::listener::{DeferredListener, Incoming, ListenerBuilder, TcpListener};
 pub use self::metrics::{Metric, MetricKind, Metrics};
 #[cfg(feature = "dns")]

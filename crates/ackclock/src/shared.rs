@@ -45,6 +45,9 @@ pub(crate) struct Shared {
     /// Whether a call has changed something since the driver asked last. Beside the lock, because the driver
     /// asks while the tasks that it woke run.
     acted: AtomicBool,
+    /// Whether the driver has packets of the device that the endpoint does not have yet. It changes under the
+    /// device's lock to true, and under the state's to false.
+    carrying: AtomicBool,
     lock_waits: LockWaits,
 }
 
@@ -111,6 +114,7 @@ impl Shared {
             device: Mutex::new(device),
             inbox: Inbox::default(),
             acted: AtomicBool::new(false),
+            carrying: AtomicBool::new(false),
             lock_waits: LockWaits::default(),
         }
     }
@@ -160,6 +164,17 @@ impl Shared {
 
     pub fn device(&self) -> MutexGuard<'_, Option<Box<dyn Device>>> {
         self.device.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes whether the driver has packets that the endpoint does not have yet.
+    pub fn set_carrying(&self, carrying: bool) {
+        self.carrying.store(carrying, Ordering::Release);
+    }
+
+    /// Whether it has. Under both locks, the answer stays.
+    #[cfg(all(feature = "hand-over", target_os = "linux"))]
+    pub fn is_carrying(&self) -> bool {
+        self.carrying.load(Ordering::Acquire)
     }
 
     /// Whether a call has changed something since this was asked last.

@@ -497,6 +497,13 @@ impl Listening {
         }
     }
 
+    /// The SYNs that the application has learned of and not decided on.
+    pub fn awaited(&self) -> impl Iterator<Item = (ListenerId, IncomingId)> + '_ {
+        let awaited =
+            self.records.iter().filter(|(_, _, record)| record.phase == Phase::Undecided && record.told);
+        awaited.map(|(index, generation, record)| (record.listener, IncomingId { index, generation }))
+    }
+
     /// The SYN that waits for a decision under this id, and its sequence number.
     pub fn undecided(&self, id: IncomingId) -> Option<(Incoming, SeqNum)> {
         let record = self.records.get(id.index, id.generation)?;

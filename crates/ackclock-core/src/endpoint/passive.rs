@@ -89,6 +89,11 @@ impl Endpoint {
         self.listening.undecided(id).map(|(incoming, _)| incoming)
     }
 
+    /// The SYNs that were reported and wait for a decision, for a program that takes over from another.
+    pub fn awaited(&self) -> impl Iterator<Item = (ListenerId, IncomingId)> + '_ {
+        self.listening.awaited()
+    }
+
     /// Decides on a waiting SYN: `Accept` answers it, `Reset` and `Unreachable` refuse it, `Drop` forgets it
     /// without an answer. Without a decision it waits for at most 60 s. Returns whether it was still waiting.
     /// After `Accept` it becomes a connection, or [`Event::IncomingGone`](crate::Event::IncomingGone)

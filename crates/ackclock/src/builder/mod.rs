@@ -4,6 +4,8 @@
 mod control_socket;
 #[cfg(feature = "dns")]
 mod resolv_conf;
+#[cfg(all(feature = "hand-over", target_os = "linux"))]
+mod taken;
 
 use std::error::Error;
 use std::io;
@@ -28,6 +30,9 @@ use crate::shards::{Handle, Shards};
 use crate::shared::Shared;
 use crate::state::{Network, Settings, StackState, check_families};
 use crate::{Cidr, Hosts, Port, Recording, RecordingError, Stack, recording, transmit};
+
+#[cfg(all(feature = "hand-over", target_os = "linux"))]
+pub(crate) use self::taken::Standing;
 
 /// Builds a [`Stack`].
 ///

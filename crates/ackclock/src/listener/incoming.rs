@@ -56,6 +56,12 @@ impl DeferredListener {
         Self { parts }
     }
 
+    /// The handle of a listener that came from another process.
+    #[cfg(all(feature = "hand-over", target_os = "linux"))]
+    pub(crate) fn taken(shared: Handle, id: ListenerId) -> Self {
+        Self { parts: Parts::taken(shared, id) }
+    }
+
     /// Waits for the next SYN.
     ///
     /// ```
@@ -207,6 +213,43 @@ impl Drop for Incoming {
 impl fmt::Debug for Incoming {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Incoming").field("tuple", &self.incoming.tuple).finish_non_exhaustive()
+    }
+}
+
+/// A handshake that another process accepted, before this one took over: the rest of [`Incoming::accept`].
+/// Dropping it closes the connection as soon as it is established.
+#[cfg(all(feature = "hand-over", target_os = "linux"))]
+#[derive(Debug)]
+pub struct Accepting {
+    shared: Handle,
+    listener: ListenerId,
+    id: IncomingId,
+}
+
+#[cfg(all(feature = "hand-over", target_os = "linux"))]
+impl Accepting {
+    pub(crate) fn new(shared: Handle, listener: ListenerId, id: IncomingId) -> Self {
+        Self { shared, listener, id }
+    }
+
+    /// Waits until the connection is established.
+    ///
+    /// # Errors
+    /// As [`Incoming::accept`].
+    pub async fn stream(&self) -> io::Result<TcpStream> {
+        let (listener, incoming) = (self.listener, self.id);
+        let established = |cx: &mut Context<'_>| {
+            let mut replaced = None;
+            self.shared.call(|state, _| poll_handshake(state, cx, listener, incoming, &mut replaced))
+        };
+        Ok(TcpStream::new(poll_fn(established).await?, self.shared.clone()))
+    }
+}
+
+#[cfg(all(feature = "hand-over", target_os = "linux"))]
+impl Drop for Accepting {
+    fn drop(&mut self) {
+        let _waker = self.shared.call(|state, now| forget_handshake(state, now, self.listener, self.id));
     }
 }
 

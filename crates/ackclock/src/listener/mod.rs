@@ -12,9 +12,13 @@ use std::net::{IpAddr, SocketAddr};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+#[cfg(all(feature = "hand-over", target_os = "linux"))]
+use ackclock_core::ListenerId;
 use ackclock_core::{BoundId, ConnectionId, FourTuple, ListenAddr, ListenOptions, TcpConfig};
 
 use self::calls::accept;
+#[cfg(all(feature = "hand-over", target_os = "linux"))]
+pub use self::incoming::Accepting;
 pub use self::incoming::{DeferredListener, Incoming};
 use self::parts::Parts;
 pub(crate) use self::parts::{bind, release};
@@ -68,6 +72,19 @@ impl TcpListener {
     pub async fn bind(stack: &Stack, addr: impl ToSocketAddrs) -> io::Result<Self> {
         let addrs = resolve::all(stack, addr).await?;
         resolve::first(addrs, |addr| ready(stack.listen(addr))).await
+    }
+
+    /// The handle of a listener that came from another process.
+    #[cfg(all(feature = "hand-over", target_os = "linux"))]
+    pub(crate) fn taken(shared: Handle, id: ListenerId) -> Self {
+        Self { parts: Parts::taken(shared, id), mapped: false }
+    }
+
+    /// Shows IPv4 addresses as v4-mapped ones, as a listener on an IPv6 address does.
+    #[cfg(all(feature = "hand-over", target_os = "linux"))]
+    pub(crate) fn mapped(mut self, mapped: bool) -> Self {
+        self.mapped = mapped;
+        self
     }
 
     /// The next connection and its peer's address.
@@ -142,6 +159,12 @@ impl TcpListener {
             }
             Ok(())
         })
+    }
+
+    /// The address and port as the endpoint knows them.
+    #[cfg(all(feature = "hand-over", target_os = "linux"))]
+    pub(crate) fn listen_addr(&self) -> io::Result<ListenAddr> {
+        self.parts.addr()
     }
 
     fn stream(&self, shard: Handle, (id, tuple): (ConnectionId, FourTuple)) -> (TcpStream, SocketAddr) {

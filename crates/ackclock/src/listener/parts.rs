@@ -35,6 +35,12 @@ impl Parts {
         Ok(Self { shared, ids: ids.into(), turn: AtomicUsize::new(0) })
     }
 
+    /// Those of a listener that came from another process.
+    #[cfg(all(feature = "hand-over", target_os = "linux"))]
+    pub fn taken(shared: Handle, id: ListenerId) -> Self {
+        Self { shared, ids: [id].into(), turn: AtomicUsize::new(0) }
+    }
+
     /// The address and port listened on.
     pub fn addr(&self) -> io::Result<ListenAddr> {
         self.shared.all()[0].look(|state| addr(state, self.first()))

@@ -19,7 +19,18 @@ struct UdpSlot {
     write: WaitList,
 }
 
+ackclock_form::form! {
+    struct Datagrams { slots }
+    struct UdpSlot { read = WaitList::default(), write = WaitList::default() }
+}
+
 impl Datagrams {
+    /// Their ids.
+    #[cfg(all(feature = "hand-over", target_os = "linux"))]
+    pub fn ids(&self) -> Vec<UdpId> {
+        self.slots.keys().copied().collect()
+    }
+
     /// How many sockets there are.
     pub fn len(&self) -> usize {
         self.slots.len()

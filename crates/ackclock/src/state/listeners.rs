@@ -51,6 +51,14 @@ pub(crate) enum Accepted {
     Gone,
 }
 
+ackclock_form::form! {
+    struct Listeners { slots }
+    struct ListenerSlot { accept = WaitList::default(), addr, linger, deferred }
+    struct Deferred { arrived, arrived_max, handshakes }
+    struct Handshake { waker = None, result }
+    enum Accepted { 0 Pending, 1 Established(connection), 2 Gone }
+}
+
 impl Listeners {
     /// How many there are.
     pub fn len(&self) -> usize {
@@ -79,6 +87,22 @@ impl Listeners {
         let Some(mut slot) = self.slots.remove(&id) else { return false };
         slot.wake_all(woken);
         true
+    }
+
+    /// Whether a listener's SYNs wait for a decision.
+    #[cfg(all(feature = "hand-over", target_os = "linux"))]
+    pub fn is_deferred(&self, id: ListenerId) -> bool {
+        self.slots.get(&id).is_some_and(|slot| slot.deferred.is_some())
+    }
+
+    /// The handshakes that followed a decision, by listener.
+    #[cfg(all(feature = "hand-over", target_os = "linux"))]
+    pub fn accepting(&self) -> Vec<(ListenerId, IncomingId)> {
+        let of_slot = |(&id, slot): (&ListenerId, &ListenerSlot)| {
+            let handshakes = slot.deferred.iter().flat_map(|deferred| deferred.handshakes.keys());
+            handshakes.map(|&incoming| (id, incoming)).collect::<Vec<_>>()
+        };
+        self.slots.iter().flat_map(of_slot).collect()
     }
 
     /// The address and port listened on.
@@ -132,6 +156,15 @@ impl Listeners {
         }
         deferred.arrived.push_back(incoming);
         slot.accept.wake(woken);
+    }
+
+    /// A SYN waits for a decision again, if it does not yet.
+    #[cfg(all(feature = "hand-over", target_os = "linux"))]
+    pub fn await_again(&mut self, id: ListenerId, incoming: IncomingId) {
+        let Some(deferred) = self.slots.get_mut(&id).and_then(|slot| slot.deferred.as_mut()) else { return };
+        if !deferred.arrived.contains(&incoming) {
+            deferred.arrived.push_back(incoming);
+        }
     }
 
     /// Tells the future that accepted a SYN how it ended. If the SYN is still in `arrived`, `next` skips it.

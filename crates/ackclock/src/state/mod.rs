@@ -5,6 +5,8 @@
 
 mod closing;
 mod datagrams;
+#[cfg(all(feature = "hand-over", target_os = "linux"))]
+mod handed;
 mod listeners;
 mod network;
 #[cfg(all(feature = "control", unix))]
@@ -27,6 +29,8 @@ use ackclock_device::outlet::Backlog;
 use ackclock_journal::{RecordedConnection, RecordedEndpoint};
 
 use self::datagrams::Datagrams;
+#[cfg(all(feature = "hand-over", target_os = "linux"))]
+pub(crate) use self::handed::Handed;
 use self::listeners::{Accepted, Listeners};
 pub(crate) use self::network::{Network, check_families};
 #[cfg(all(feature = "control", unix))]
@@ -68,6 +72,9 @@ pub(crate) struct StackState {
     close_timeout: Duration,
     /// Connections that the stack opened for itself.
     pub(crate) own: BTreeSet<ConnectionId>,
+    /// The numbers that the program gave its streams.
+    #[cfg(all(feature = "hand-over", target_os = "linux"))]
+    pub(crate) keys: BTreeMap<ConnectionId, u64>,
     /// Dropped streams whose linger time runs, ordered by its end.
     lingering: BTreeMap<(Instant, u64), ConnectionId>,
     lingerings_made: u64,
@@ -167,6 +174,8 @@ impl StackState {
             turns: Turns::Foreign,
             close_timeout,
             own: BTreeSet::new(),
+            #[cfg(all(feature = "hand-over", target_os = "linux"))]
+            keys: BTreeMap::new(),
             lingering: BTreeMap::new(),
             lingerings_made: 0,
             unfinished: 0,
@@ -481,6 +490,8 @@ impl StackState {
     /// reset; with a time it closes, and is reset if that takes longer.
     pub(crate) fn release(&mut self, now: Instant, id: ConnectionId) {
         self.own.remove(&id);
+        #[cfg(all(feature = "hand-over", target_os = "linux"))]
+        self.keys.remove(&id);
         if matches!(self.phase, Phase::Down(_)) {
             // It stayed for unread data, and cannot reach its peer.
             self.endpoint.update(now, id, |connection, now| connection.abort(now));

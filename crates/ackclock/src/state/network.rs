@@ -27,6 +27,11 @@ pub(crate) struct Network {
     mtu_max: Option<usize>,
 }
 
+ackclock_form::form! {
+    // The device says what it is made of.
+    struct Network { addresses, deprecated, routes, device_mtu, links = Vec::new(), mtu_max }
+}
+
 impl Network {
     pub fn new(
         addresses: Vec<Cidr>,

@@ -151,6 +151,26 @@ impl TcpStream {
         self.shared.index()
     }
 
+    /// Gives the stream a number of the program's own, by which the process that takes over finds it:
+    /// [`TakenOver::stream`](crate::TakenOver::stream).
+    ///
+    /// # Errors
+    /// The stack is gone.
+    #[cfg(all(feature = "hand-over", target_os = "linux"))]
+    pub fn set_key(&self, key: u64) -> io::Result<()> {
+        self.shared.call_unhurried(|state, _| {
+            state.check_alive()?;
+            state.keys.insert(self.id, key);
+            Ok(())
+        })
+    }
+
+    /// The number that [`set_key`](Self::set_key) gave the stream last.
+    #[cfg(all(feature = "hand-over", target_os = "linux"))]
+    pub fn key(&self) -> Option<u64> {
+        self.shared.look(|state| state.keys.get(&self.id).copied())
+    }
+
     fn tuple(&self) -> io::Result<FourTuple> {
         let tuple =
             |state: &StackState| state.endpoint.connection(self.id).map(|connection| connection.tuple());

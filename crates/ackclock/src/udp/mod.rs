@@ -101,6 +101,12 @@ impl UdpSocket {
         Ok(Self { id, shared: shared.clone() })
     }
 
+    /// The handle of a socket that came from another process.
+    #[cfg(all(feature = "hand-over", target_os = "linux"))]
+    pub(crate) fn taken(shared: Handle, id: UdpId) -> Self {
+        Self { id, shared }
+    }
+
     /// Connects to `addr`: [`send`](Self::send) sends there, and only datagrams from there are received from
     /// now on.
     ///
