@@ -18,6 +18,7 @@ ITSELF = "ackclock-test-features"
 UNIFIED = [
     "ackclock-examples",
     "ackclock-fuzz",
+    "ackclock-restart",
     "ackclock-tests",
     "ackclock-tun2socks",
     "ackclock-wireguard",

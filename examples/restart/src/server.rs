@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 
 use ackclock::device::{self, OffloadMode, PassedFd};
-use ackclock::{Stack, TcpListener, TcpStream};
+use ackclock::{Cidr, Stack, TcpListener, TcpStream};
 use anyhow::Context;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -36,8 +36,9 @@ type Serving = (Stack, TcpListener, Vec<(u64, TcpStream)>, BTreeMap<u64, Vec<u8>
 
 fn begin() -> anyhow::Result<Serving> {
     let (device, _why_no_offload) = device::open("tun0", OffloadMode::Auto)?;
-    device::configure::configure("tun0", "10.9.0.1/24".parse()?, None, None)?;
-    let stack = Stack::builder().device(device).address("10.9.0.2/24".parse()?).spawn()?;
+    let address: Cidr = "10.9.0.2/24".parse()?;
+    device::configure("tun0").stack(address).apply()?;
+    let stack = Stack::builder().device(device).address(address).spawn()?;
     let listener = stack.listen("10.9.0.2:7".parse()?)?;
     Ok((stack, listener, Vec::new(), BTreeMap::new(), 0))
 }
