@@ -257,13 +257,16 @@ fn unacceptable(view: &View, seg: &Seg) -> Vec<Ending> {
 
 /// `<SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK>`. While our SYN is not acknowledged, repeating it with the ACK says
 /// the same and lets the peer complete the handshake: a listener may do so when the peer's SYN arrives again,
-/// a simultaneous open always may.
+/// a simultaneous open always may but to another SYN, whose sender has to learn that it has lost this
+/// connection.
 fn acknowledged(view: &View, seg: &Seg) -> Vec<Ending> {
     let syn_again = seg.has(SYN) && seg.seq == view.rcv_nxt.wrapping_sub(1);
     let mut allowed = vec![view.stays(Reply::Ack(view.rcv_nxt))];
     match view.phase {
         Phase::SynReceivedPassive if syn_again => allowed.push(view.stays(Reply::SynAck(view.rcv_nxt))),
-        Phase::SynReceivedActive => allowed.push(view.stays(Reply::SynAck(view.rcv_nxt))),
+        Phase::SynReceivedActive if syn_again || seg.has(RST) || !seg.has(SYN) => {
+            allowed.push(view.stays(Reply::SynAck(view.rcv_nxt)));
+        }
         _ => {}
     }
     allowed

@@ -151,7 +151,7 @@ pub static SETUPS: [Setup; 12] = [
         what: "both ends open at once, or one",
         calls: [&[Call::Connect, Call::Write(1), Call::Close], &[Call::Connect, Call::Write(1), Call::Close]],
         open: false,
-        faults: 0,
+        faults: 1,
         ..PLAIN
     },
     Setup {

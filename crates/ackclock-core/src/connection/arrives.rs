@@ -343,7 +343,9 @@ impl Connection {
         // RFC 5961 §4.2: whatever the sequence number, a challenge; a peer that lost its state answers with a
         // reset.
         if self.cold.allow(arrival.now, Provocation::Syn) {
-            self.pending.reply(Reply::Ack);
+            // Another SYN than the one that crossed ours comes from a peer that opened again.
+            let same = arrival.start == self.rcv.irs();
+            self.pending.reply(if same { Reply::Ack } else { Reply::BareAck });
             let nothing_else = self.snd.una() == self.snd.iss() + 1;
             if nothing_else && arrival.start == self.rcv.irs() && self.has_believable_ack(arrival) {
                 self.ecn.on_syn_again(arrival.codepoint);

@@ -11,6 +11,8 @@ pub(super) enum Reply {
     Reset(SeqNum),
     /// An acknowledgement with the user timeout.
     UserTimeout,
+    /// [`Self::Ack`] without our SYN, though that is not acknowledged.
+    BareAck,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -102,7 +104,7 @@ impl Pending {
 }
 
 ackclock_form::form! {
-    enum Reply { 0 Ack, 1 Reset(value), 2 UserTimeout }
+    enum Reply { 0 Ack, 1 Reset(value), 2 UserTimeout, 3 BareAck }
     struct Pending { reply, owed }
 }
 

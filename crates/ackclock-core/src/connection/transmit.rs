@@ -142,7 +142,9 @@ impl Connection {
             Reply::UserTimeout => {
                 Segment::bare(self.snd.bare_start(), Flags::ACK | Flags::RARE, SendReason::Ack)
             }
-            Reply::Ack => Segment::bare(self.snd.bare_start(), Flags::ACK, SendReason::Challenge),
+            Reply::Ack | Reply::BareAck => {
+                Segment::bare(self.snd.bare_start(), Flags::ACK, SendReason::Challenge)
+            }
         }
     }
 

@@ -32,7 +32,8 @@ impl Standing {
 impl StackBuilder {
     /// The names that a form may use, and the memory that it may claim.
     pub(crate) fn bounds(&self) -> (&ackclock_core::congestion::Registry, usize) {
-        let memory_max = self.adjust.memory_budget.unwrap_or(MEMORY_MAX);
+        let memory_max = usize::try_from(MEMORY_MAX).unwrap_or(usize::MAX);
+        let memory_max = self.adjust.memory_budget.unwrap_or(memory_max);
         (&self.choices.registry, memory_max)
     }
 
@@ -81,4 +82,4 @@ impl StackBuilder {
 }
 
 /// The largest memory budget that is taken over, in bytes, if the builder names none.
-const MEMORY_MAX: usize = 4 << 30;
+const MEMORY_MAX: u64 = 4 << 30;

@@ -128,6 +128,24 @@ fn simultaneous_open_survives_the_loss_of_the_syn_ack() {
     assert_eq!(s.state(), State::Established);
 }
 
+/// RFC 9293 §3.10.7.4, first: a peer whose listener took our late SYN for a new connection answers with
+/// another number. An acknowledgement without SYN shows the mistake, and draws a reset.
+#[test]
+fn another_syn_in_simultaneous_open_is_answered_without_a_syn() {
+    let setup = Setup::default();
+    for flags in [SYN | ACK, SYN] {
+        let mut s = Script::connecting(&setup);
+        s.peer(peer_syn(&setup));
+        s.take_sent();
+        s.peer(seg(flags).seq(5_000).ack(1));
+        let answer = s.sent();
+        assert_eq!((answer.flags, answer.seq, answer.ack), (ACK, 1, 1));
+        assert_eq!(s.state(), State::SynReceived);
+        s.peer(seg(RST).seq(1));
+        assert_eq!((s.state(), s.error()), (State::Closed, Some(ConnectionError::Refused)));
+    }
+}
+
 // Tests: RFC 9293 MUST-11
 #[test]
 fn reset_of_a_half_open_connection_returns_a_listener_to_listen() {

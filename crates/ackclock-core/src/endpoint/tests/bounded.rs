@@ -81,6 +81,18 @@ const OTHER_BOUNDS: &[(&str, &str)] = &[
 /// Tables of the link and of the stack: the bound, who goes, and the test that fills it.
 const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
     (
+        "MEMORY_MAX",
+        "the memory budget of a stack that is taken over: a larger one is refused",
+        "ackclock/tests/hand_over.rs",
+        "damaged_bytes_are_an_error_and_never_a_panic",
+    ),
+    (
+        "BESIDE_MAX",
+        "bytes of a stack that is taken over, beyond its buffers: more are refused",
+        "ackclock/tests/hand_over.rs",
+        "damaged_bytes_are_an_error_and_never_a_panic",
+    ),
+    (
         "neighbours_max",
         "neighbours: those that never answer go before those in use",
         "ackclock-link/src/link/tests/hostile.rs",
