@@ -62,6 +62,58 @@ fn transfers_go_on_while_the_server_has_six_owners() {
 }
 
 #[test]
+fn syns_and_handshakes_go_along() {
+    alone(async {
+        let (near, far) = UnixDatagram::pair().unwrap();
+        let (server, client) = (stack(near, "10.0.0.2/24"), stack(far, "10.0.0.1/24"));
+        let listener = server.listener().addr(SERVER.parse().unwrap()).deferred().unwrap();
+        let dial = || {
+            let client = client.clone();
+            tokio::spawn(async move { client.connect(SERVER.parse().unwrap()).await })
+        };
+        let undecided = dial();
+        let held = listener.incoming().await.unwrap();
+        let accepted = dial();
+        let mut accepting = Box::pin(listener.incoming().await.unwrap().accept());
+        // The SYN-ACK leaves; its answer is not there before this task waits.
+        let waits = std::future::poll_fn(|cx| Poll::Ready(accepting.as_mut().poll(cx).is_pending()));
+        assert!(waits.await);
+        let unseen = dial();
+        let (old, new) = UnixStream::pair().unwrap();
+        let next = thread::spawn(move || {
+            alone(async move {
+                let mut taken = Stack::builder().take_over(&new, opened).unwrap();
+                assert_eq!((taken.deferred.len(), taken.accepting.len(), taken.streams.len()), (1, 1, 0));
+                let listener = taken.deferred.pop().unwrap();
+                let mut streams = vec![taken.accepting.pop().unwrap().stream().await.unwrap()];
+                for _ in 0..2 {
+                    streams.push(listener.incoming().await.unwrap().accept().await.unwrap());
+                }
+                for stream in &mut streams {
+                    stream.write_all(b"!").await.unwrap();
+                    stream.shutdown().await.unwrap();
+                }
+                for mut stream in streams {
+                    stream.read_to_end(&mut Vec::new()).await.unwrap();
+                }
+                drop((listener, taken.stack.clone()));
+                taken.stack.shutdown().await;
+            });
+        });
+        server.hand_over(&old, b"").unwrap();
+        drop((held, accepting));
+        for dialled in [undecided, accepted, unseen] {
+            let mut stream = dialled.await.unwrap().unwrap();
+            let mut read = Vec::new();
+            stream.read_to_end(&mut read).await.unwrap();
+            assert_eq!(read, b"!");
+        }
+        // The last segments leave while it waits.
+        tokio::task::spawn_blocking(|| next.join()).await.unwrap().unwrap();
+    });
+}
+
+#[test]
 fn a_stack_goes_on_if_the_other_process_gives_up() {
     alone(async {
         let (near, far) = UnixDatagram::pair().unwrap();
