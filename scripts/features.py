@@ -90,7 +90,7 @@ def tree(*of: str) -> dict[tuple[tuple[str, str], bool], frozenset[str]]:
 
 
 def listed(*arguments: str) -> dict[tuple[str, str], set[frozenset[str]]]:
-    command = ["cargo", "tree", "--locked", "--prefix", "none", "--format", "{p}|{f}", *arguments]
+    command = ["cargo", "tree", "--color", "never", "--locked", "--prefix", "none", "--format", "{p}|{f}", *arguments]
     lines = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
     found = {}
     for line in filter(None, lines):
