@@ -80,7 +80,11 @@ fn iperf3_measures_against_a_server() {
             assert!(received > 0 && received <= sent, "{ours}");
             assert!(theirs["end"]["sum_sent"]["retransmits"].is_u64(), "{theirs}");
             if sends {
-                assert_eq!(theirs["end"]["sum_sent"]["retransmits"], ours["end"]["retransmits"], "{theirs}");
+                // The results have those so far; some may have followed.
+                let streams = ours["end"]["bench"]["streams"].as_array().unwrap();
+                let told: u64 = streams.iter().map(|stream| stream["retransmits"].as_u64().unwrap()).sum();
+                assert_eq!(theirs["end"]["sum_sent"]["retransmits"], told, "{theirs}\n{ours}");
+                assert!(ours["end"]["retransmits"].as_u64() >= Some(told), "{ours}");
             }
         }
     }
