@@ -11,13 +11,13 @@ use crate::connection::Portable;
 use crate::{Connection, ConnectionId, Instant, TcpConfig};
 
 impl Endpoint {
-    /// Takes a connection out of the endpoint in the form that any version reads, and any controller: numbers,
-    /// options, windows, bytes, and the figures of the path. The rest begins again at the endpoint that
-    /// [goes on](Self::thaw_portable) with it, which may have another clock.
+    /// Takes a connection out of the endpoint in the form that any version reads, and any controller:
+    /// numbers, options, windows, bytes, and the figures of the path. The rest begins again at the endpoint
+    /// that [goes on](Self::thaw_portable) with it, which may have another clock.
     ///
     /// # Errors
-    /// As [`freeze_connection`](Self::freeze_connection); a connection in TIME-WAIT, or whose handshake is not
-    /// complete, has no such form either.
+    /// As [`freeze_connection`](Self::freeze_connection); a connection in TIME-WAIT, or whose handshake is
+    /// not complete, has no such form either.
     pub fn freeze_portable(&mut self, now: Instant, id: ConnectionId) -> Result<Vec<u8>, FreezeError> {
         let now = self.advance(now);
         let connection = self.freezable(id)?.connection.portable(now).ok_or(FreezeError::NoConnection)?;
@@ -29,9 +29,10 @@ impl Endpoint {
         Ok(out.into_bytes())
     }
 
-    /// Goes on with the connection that [`freeze_portable`](Self::freeze_portable) took out of another endpoint,
-    /// with the settings `tcp`. Bytes that were sent and not acknowledged count as lost until the peer says
-    /// otherwise; segments beyond a gap come again; a connection with Accurate ECN goes on without ECN.
+    /// Goes on with the connection that [`freeze_portable`](Self::freeze_portable) took out of another
+    /// endpoint, with the settings `tcp`. Bytes that were sent and not acknowledged count as lost until the
+    /// peer says otherwise; segments beyond a gap come again; a connection with Accurate ECN goes on without
+    /// ECN.
     ///
     /// ```
     /// use ackclock_core::congestion::Registry;

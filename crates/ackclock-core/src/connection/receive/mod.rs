@@ -166,8 +166,8 @@ impl ReceiveHalf {
         self.fin
     }
 
-    /// Text that arrived in an earlier life and was not read, behind which the peer was offered `shown` bytes.
-    /// Returns whether there is room for it.
+    /// Text that arrived in an earlier life and was not read, behind which the peer was offered `shown`
+    /// bytes. Returns whether there is room for it.
     pub fn resume(&mut self, now: Instant, unread: &[u8], shown: u32) -> bool {
         let received = self.buffer.insert(self.nxt, unread, None);
         self.nxt += received.advanced;

@@ -341,8 +341,8 @@ impl SendHalf {
         self.flight.arm_tail_probe(lent.call.now);
     }
 
-    /// Text that was written in an earlier life, of which the first `sent` bytes left then. Returns whether
-    /// there is room for it.
+    /// Text that was written in an earlier life; its first `sent` bytes left then. Returns whether there is
+    /// room for it.
     pub(in crate::connection) fn resume_text(&mut self, lent: &mut Lent<'_>, text: &[u8], sent: u32) -> bool {
         if self.append(text, text.len()) < text.len() {
             return false;

@@ -311,3 +311,32 @@ fn damaged_portable_form_is_refused_or_goes_on() {
     }
     assert!((300..8 * places.len()).contains(&refused), "{refused} of {}", 8 * places.len());
 }
+
+/// A sender in the middle of a lossy transfer, as version 1 wrote it (with `UPDATE_SNAPSHOTS=1`). Later
+/// versions must read it.
+#[test]
+fn portable_form_of_version_1_is_read() {
+    let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/src/endpoint/tests/portable-1.form");
+    if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
+        let mut transfer = Transfer::new();
+        (0..4).for_each(|_| transfer.step());
+        let form = transfer.pair.client.freeze_portable(transfer.pair.now, transfer.client).unwrap();
+        std::fs::write(kept, form).unwrap();
+    }
+    let form = std::fs::read(kept).unwrap();
+    // Another clock, which began long before.
+    let now = Instant::from_millis(7_000_000_000);
+    let mut endpoint = Endpoint::new(config(CLIENT), now);
+    let id = endpoint.thaw_portable(now, &form, TcpConfig::default()).unwrap();
+    let info = endpoint.connection(id).unwrap().info(now);
+    assert_eq!(
+        (info.state, endpoint.connection(id).unwrap().tuple().remote()),
+        (State::Established, server())
+    );
+    assert!(info.unacked > 0 && info.send_queue > 0 && info.cwnd > 10_000, "{info:?}");
+    let packet = endpoint.poll_transmit(now, LIMITS).expect("the tail is probed").to_vec();
+    let text: Vec<u8> = packet[packet.len() - 1000..].to_vec();
+    let first = (0..251).find(|&byte| byte == usize::from(text[0])).unwrap();
+    let expected: Vec<u8> = (first..first + 1000).map(Transfer::byte).collect();
+    assert_eq!(text, expected, "a part of the stream");
+}
