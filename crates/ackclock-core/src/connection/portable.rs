@@ -89,10 +89,6 @@ impl Connection {
             return None;
         }
         let (una, fin_acked) = (self.snd.una(), self.snd.fin_acked());
-        let written: Vec<u8> = match fin_acked {
-            true => Vec::new(),
-            false => self.snd.slices(una, self.snd.queued()).concat(),
-        };
         let sent = self.snd.nxt().min(self.snd.data_end()).since(una.min(self.snd.data_end()));
         let fin_received = self.rcv.fin_taken();
         let rtt = self.snd.rtt();
@@ -101,7 +97,7 @@ impl Connection {
             tuple: self.tuple(),
             una: una.seq(),
             sent: u32::try_from(sent).unwrap_or(u32::MAX),
-            written,
+            written: self.snd.text(),
             closed: self.snd.is_closed(),
             fin_acked,
             wnd: self.snd.wnd(),

@@ -29,6 +29,12 @@ impl Endpoint {
         Ok(out.into_bytes())
     }
 
+    /// Whether the bytes begin as the portable form of a connection.
+    #[must_use]
+    pub fn is_portable(form: &[u8]) -> bool {
+        form.starts_with(&MAGIC)
+    }
+
     /// Goes on with the connection that [`freeze_portable`](Self::freeze_portable) took out of another
     /// endpoint, with the settings `tcp`. Bytes that were sent and not acknowledged count as lost until the
     /// peer says otherwise; segments beyond a gap come again; a connection with Accurate ECN goes on without

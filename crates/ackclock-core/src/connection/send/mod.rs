@@ -329,6 +329,11 @@ impl SendHalf {
         self.buffer.slices(start.index_from(self.base), len)
     }
 
+    /// All text from SND.UNA on that was written.
+    pub(super) fn text(&self) -> Vec<u8> {
+        self.buffer.chunks().flatten().copied().collect()
+    }
+
     /// Whether nothing is outstanding or waits, so that only a probe can show whether the peer is there.
     pub(super) fn is_silent(&self) -> bool {
         !self.flight.is_outstanding() && self.unsent() == 0
