@@ -156,7 +156,7 @@ impl Canvas<'_> {
             path.line_to(x + offset, high);
             path.lines_by(&[(-SERIF, 0.0), (2.0 * SERIF, 0.0)]);
         }
-        let colour = if series.style == Style::Bars { palette::INK_ON_LIGHT } else { colour };
+        let colour = if series.style == Style::Bars { palette::OnLight::INK } else { colour };
         element(out, Style::Verticals, colour, &path);
     }
 }
@@ -294,7 +294,7 @@ fn element(out: &mut String, style: Style, colour: &str, path: &PathData) {
     };
     let fill = match style {
         Style::Bars => String::new(),
-        Style::Rings => format!(r#"fill="{}" "#, palette::GROUND_ON_LIGHT),
+        Style::Rings => format!(r#"fill="{}" "#, palette::OnLight::GROUND),
         _ => r#"fill="none" "#.to_owned(),
     };
     let _ = writeln!(out, r#"<path {fill}{look} d="{}"/>"#, path.data());

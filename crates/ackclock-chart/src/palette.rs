@@ -23,11 +23,16 @@ const PALE: [&str; 2] = ["#57606a", "#a2a9b0"];
 const GRID: [&str; 2] = ["#e4e7eb", "#272c31"];
 const FRAME: [&str; 2] = ["#8c959f", "#5a636c"];
 
-pub(crate) const GROUND_ON_LIGHT: &str = GROUND[0];
-pub(crate) const INK_ON_LIGHT: &str = INK[0];
-pub(crate) const PALE_ON_LIGHT: &str = PALE[0];
-pub(crate) const GRID_ON_LIGHT: &str = GRID[0];
-pub(crate) const FRAME_ON_LIGHT: &str = FRAME[0];
+/// Those of a picture that is drawn for white.
+pub(crate) struct OnLight;
+
+impl OnLight {
+    pub const GROUND: &str = GROUND[0];
+    pub const INK: &str = INK[0];
+    pub const PALE: &str = PALE[0];
+    pub const GRID: &str = GRID[0];
+    pub const FRAME: &str = FRAME[0];
+}
 
 /// The colour number `colour` on white.
 pub(crate) fn on_light(colour: u8) -> &'static str {
@@ -93,7 +98,7 @@ mod tests {
     #[test]
     fn the_dark_rules_name_each_colour_of_a_picture() {
         let rules = dark_rules();
-        let drawn = [GROUND_ON_LIGHT, INK_ON_LIGHT, PALE_ON_LIGHT, GRID_ON_LIGHT, FRAME_ON_LIGHT];
+        let drawn = [OnLight::GROUND, OnLight::INK, OnLight::PALE, OnLight::GRID, OnLight::FRAME];
         for colour in (0..COLOURS).map(on_light).chain(drawn) {
             assert!(rules.contains(&format!("[fill=\"{colour}\"]{{fill:#")), "{colour} in {rules}");
         }

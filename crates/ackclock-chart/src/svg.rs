@@ -6,12 +6,15 @@ use std::fmt::Write;
 use crate::Figure;
 use crate::layout::{Layout, Placed, SWATCH, TEXT_SIZE, TITLE_SIZE, WIDTH, label_at, places};
 use crate::marks::{self, Canvas};
-use crate::palette::{
-    FRAME_ON_LIGHT as FRAME, GRID_ON_LIGHT as GRID, GROUND_ON_LIGHT as GROUND, INK_ON_LIGHT as INK,
-    PALE_ON_LIGHT as PALE, dark_rules,
-};
+use crate::palette::{OnLight, dark_rules};
 use crate::path::pixels;
 use crate::text::escape;
+
+const GROUND: &str = OnLight::GROUND;
+const INK: &str = OnLight::INK;
+const PALE: &str = OnLight::PALE;
+const GRID: &str = OnLight::GRID;
+const FRAME: &str = OnLight::FRAME;
 
 /// Fonts that a reader's machine may have.
 pub(crate) const FONTS: &str = "DejaVu Sans, Verdana, Segoe UI, Helvetica, Arial, sans-serif";

@@ -165,8 +165,8 @@ impl Budget {
         self.0.refusals.load(Ordering::Relaxed)
     }
 
-    /// Leaves the budget out of what is written from here on: the reader has
-    /// [one of its own](Self::stand_in). This must be the first shared value.
+    /// Leaves the budget out of the form: the reader [puts its own](Self::stand_in) in the place. No other
+    /// shared value may come before it.
     pub fn leave_out(&self, out: &mut Writer) {
         let (number, _) = out.share(Arc::as_ptr(&self.0).addr());
         debug_assert_eq!(number, 0, "it comes before all other shared values");

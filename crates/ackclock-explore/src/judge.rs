@@ -24,22 +24,25 @@ pub(crate) fn rcv_nxt(info: &ConnectionInfo) -> u64 {
     info.bytes_received.saturating_add(1).saturating_add(u64::from(has_fin))
 }
 
-/// Names a belief that the sender `end` must not have of its stream, if it has one.
-pub(crate) fn beliefs(end: &End, info: &ConnectionInfo) -> Option<&'static str> {
-    let arrived = if end.wire.is_mixed { return None } else { end.wire.arrived };
-    if info.bytes_acked > u64::from(arrived.trailing_ones()) {
-        return Some("bytes count as acknowledged that have not arrived");
+impl End {
+    /// Names a belief that this sender must not have of its stream, if it has one.
+    pub fn wrong_belief(&self, info: &ConnectionInfo) -> Option<&'static str> {
+        let arrived = if self.wire.is_mixed { return None } else { self.wire.arrived };
+        if info.bytes_acked > u64::from(arrived.trailing_ones()) {
+            return Some("bytes count as acknowledged that have not arrived");
+        }
+        if info.bytes_acked.saturating_add(info.sacked) > u64::from(arrived.count_ones()) {
+            return Some("bytes count as selectively acknowledged that have not arrived");
+        }
+        None
     }
-    if info.bytes_acked.saturating_add(info.sacked) > u64::from(arrived.count_ones()) {
-        return Some("bytes count as selectively acknowledged that have not arrived");
-    }
-    None
-}
 
-/// Whether a window stays closed although all was read and nothing is on the way to tell of it.
-pub(crate) fn keeps_its_window_shut(end: &End, info: &ConnectionInfo) -> bool {
-    let open = matches!(info.state, State::Established | State::FinWait1 | State::FinWait2);
-    open && info.receive_queue == 0 && u64::from(end.wire.edge) <= rcv_nxt(info)
+    /// Whether its window stays closed although all was read, in a world in which nothing is on the way to
+    /// tell of it.
+    pub fn keeps_its_window_shut(&self, info: &ConnectionInfo) -> bool {
+        let open = matches!(info.state, State::Established | State::FinWait1 | State::FinWait2);
+        open && info.receive_queue == 0 && u64::from(self.wire.edge) <= rcv_nxt(info)
+    }
 }
 
 /// Why an end must not have failed, given what the applications did. Faults are too few to use up a

@@ -33,6 +33,20 @@ pub struct Setup {
 }
 
 impl Setup {
+    /// An open connection, two faults and no calls. The table and the tests begin with it.
+    pub const PLAIN: Self = Self {
+        name: "",
+        what: "",
+        faults: 2,
+        variations: 0,
+        calls: [&[], &[]],
+        open: true,
+        deferred: false,
+        sleeps: false,
+        receive_buffer: 64,
+        tcp: |_| {},
+    };
+
     /// The row with this name.
     #[must_use]
     pub fn find(name: &str) -> Option<&'static Self> {
@@ -61,19 +75,6 @@ impl Setup {
     }
 }
 
-const PLAIN: Setup = Setup {
-    name: "",
-    what: "",
-    faults: 2,
-    variations: 0,
-    calls: [&[], &[]],
-    open: true,
-    deferred: false,
-    sleeps: false,
-    receive_buffer: 64,
-    tcp: |_| {},
-};
-
 /// The small worlds.
 pub static SETUPS: [Setup; 12] = [
     Setup {
@@ -83,28 +84,28 @@ pub static SETUPS: [Setup; 12] = [
             &[Call::Write(1), Call::Write(1), Call::Write(2), Call::Write(3), Call::Shutdown],
             &[Call::Close],
         ],
-        ..PLAIN
+        ..Setup::PLAIN
     },
     Setup {
         name: "losses",
         what: "one byte and the end of the stream, among many losses",
         calls: [&[Call::Write(1), Call::Shutdown], &[Call::Close]],
         faults: 4,
-        ..PLAIN
+        ..Setup::PLAIN
     },
     Setup {
         name: "gaps",
         what: "three writes without SACK, so that what is sent again covers what has arrived",
         calls: [&[Call::Write(1), Call::Write(1), Call::Write(1)], &[]],
         tcp: |tcp| (tcp.choices.sack, tcp.choices.recovery) = (false, Recovery::NewReno),
-        ..PLAIN
+        ..Setup::PLAIN
     },
     Setup {
         name: "segments",
         what: "writes of several segments of two bytes each, with SACK",
         calls: [&[Call::Write(8), Call::Write(3)], &[]],
         tcp: |tcp| tcp.mss_max = Some(2),
-        ..PLAIN
+        ..Setup::PLAIN
     },
     Setup {
         name: "both-ways",
@@ -113,14 +114,14 @@ pub static SETUPS: [Setup; 12] = [
             &[Call::Write(1), Call::Write(2), Call::Close],
             &[Call::Write(1), Call::Write(2), Call::Close],
         ],
-        ..PLAIN
+        ..Setup::PLAIN
     },
     Setup {
         name: "window",
         what: "a buffer of four bytes, so that the window closes, and a writer the other way",
         calls: [&[Call::Write(3), Call::Write(5), Call::Shutdown], &[Call::Write(1), Call::Write(5)]],
         receive_buffer: 4,
-        ..PLAIN
+        ..Setup::PLAIN
     },
     Setup {
         name: "linux",
@@ -128,7 +129,7 @@ pub static SETUPS: [Setup; 12] = [
         calls: [&[Call::Write(4), Call::Write(1), Call::Close], &[Call::Write(1), Call::Close]],
         variations: 2,
         tcp: |tcp| tcp.mss_max = Some(2),
-        ..PLAIN
+        ..Setup::PLAIN
     },
     Setup {
         name: "closing",
@@ -137,14 +138,14 @@ pub static SETUPS: [Setup; 12] = [
             &[Call::Write(1), Call::Shutdown, Call::Close, Call::Abort],
             &[Call::Write(2), Call::Shutdown, Call::Close, Call::Abort],
         ],
-        ..PLAIN
+        ..Setup::PLAIN
     },
     Setup {
         name: "opening",
         what: "the handshake, a byte each way, the end",
         calls: [&[Call::Connect, Call::Write(1), Call::Close], &[Call::Write(1), Call::Close]],
         open: false,
-        ..PLAIN
+        ..Setup::PLAIN
     },
     Setup {
         name: "crossing",
@@ -152,7 +153,7 @@ pub static SETUPS: [Setup; 12] = [
         calls: [&[Call::Connect, Call::Write(1), Call::Close], &[Call::Connect, Call::Write(1), Call::Close]],
         open: false,
         faults: 1,
-        ..PLAIN
+        ..Setup::PLAIN
     },
     Setup {
         name: "deferred",
@@ -160,7 +161,7 @@ pub static SETUPS: [Setup; 12] = [
         calls: [&[Call::Connect, Call::Write(1), Call::Close], &[Call::Decide, Call::Close]],
         open: false,
         deferred: true,
-        ..PLAIN
+        ..Setup::PLAIN
     },
     Setup {
         name: "silence",
@@ -174,6 +175,6 @@ pub static SETUPS: [Setup; 12] = [
                 probes: 4,
             });
         },
-        ..PLAIN
+        ..Setup::PLAIN
     },
 ];

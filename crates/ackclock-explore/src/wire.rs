@@ -1,4 +1,4 @@
-//! [`Wire`]: what one end has said, as anyone on the path can see, and [`notation`], which shows a segment.
+//! [`Wire`]: what one end has said, as anyone on the path can see, and how a segment is shown.
 
 use std::fmt::Write;
 
@@ -13,7 +13,7 @@ pub(crate) struct Wire {
     /// Whether it has begun another connection since, after an old duplicate of a SYN. Its places mean
     /// nothing then.
     pub is_mixed: bool,
-    /// The end of all that was sent.
+    /// Where the last segment ended that went furthest.
     sent: u32,
     /// The right edge of the window that it announced.
     pub edge: u32,
@@ -28,20 +28,6 @@ pub(crate) fn parse(packet: &[u8]) -> Option<Segment<'_>> {
     let ip = IpPacket::parse(packet).ok()?;
     let IpPayload::Tcp(bytes) = ip.payload else { return None };
     Segment::parse(ip.src, ip.dst, bytes, ChecksumState::Verified).ok()
-}
-
-/// The packet that a Linux sends in place of a packet that differs, by the rows of docs/linux.md on what is
-/// reported: no block for a duplicate or a FIN, and no answer to some segments outside the window. `None`:
-/// the same; `Some(None)`: nothing.
-pub(crate) fn as_linux(packet: &[u8], from: &Wire, to: &Wire) -> Option<Option<Vec<u8>>> {
-    let segment = parse(packet)?;
-    if !segment.options.sack.is_empty() {
-        return without_sack(packet).map(Some);
-    }
-    let bare = segment.seq_len() == 0 && segment.flags == Flags::ACK;
-    let ack = segment.ack.offset_from(to.iss?);
-    let nothing_new = to.heard? == (ack, ack.saturating_add(u32::from(segment.window)));
-    (bare && nothing_new && from.iss.is_some()).then_some(None)
 }
 
 /// The packet with its SACK option overwritten. Its checksum is not looked at ([`META`]).
@@ -116,6 +102,20 @@ impl Wire {
         None
     }
 
+    /// The packet that a Linux at this end sends in place of a packet that differs, by the rows of
+    /// docs/linux.md on what is reported: no block for a duplicate or a FIN, and no answer to some segments
+    /// outside the window. `None`: the same; `Some(None)`: nothing.
+    pub fn as_linux(&self, packet: &[u8], to: &Self) -> Option<Option<Vec<u8>>> {
+        let segment = parse(packet)?;
+        if !segment.options.sack.is_empty() {
+            return without_sack(packet).map(Some);
+        }
+        let bare = segment.seq_len() == 0 && segment.flags == Flags::ACK;
+        let ack = segment.ack.offset_from(to.iss?);
+        let nothing_new = to.heard? == (ack, ack.saturating_add(u32::from(segment.window)));
+        (bare && nothing_new && self.iss.is_some()).then_some(None)
+    }
+
     /// Notes what reaches this end.
     pub fn on_received(&mut self, peer: &mut Self, segment: &Segment<'_>) {
         let Some(theirs) = peer.iss else { return };
@@ -139,6 +139,42 @@ impl Wire {
         self.iss.map(|iss| seq.offset_from(iss))
     }
 
+    /// A segment of this end in the words of the protocol tests (`tests/src/segment.rs`). Its numbers count
+    /// from the initial ones.
+    pub fn notation(&self, packet: &[u8], to: &Self) -> String {
+        let Some(segment) = parse(packet) else { return "a packet without a segment".into() };
+        let mut names = String::new();
+        for (flag, name) in [
+            (Flags::FIN, "FIN"),
+            (Flags::SYN, "SYN"),
+            (Flags::RST, "RST"),
+            (Flags::PSH, "PSH"),
+            (Flags::ACK, "ACK"),
+        ] {
+            if segment.flags.contains(flag) {
+                names.push_str(if names.is_empty() { "" } else { " | " });
+                names.push_str(name);
+            }
+        }
+        let place = |wire: &Self, seq: SeqNum| wire.place(seq).map_or(0, u32::cast_signed);
+        let mut text = format!("seg({names}).seq({})", place(self, segment.seq));
+        // Writing to a string cannot fail.
+        if segment.flags.contains(Flags::ACK) {
+            let _ = write!(text, ".ack({})", place(to, segment.ack));
+        }
+        let _ = write!(text, ".window({})", segment.window);
+        let blocks = segment.options.sack.as_slice();
+        if !blocks.is_empty() {
+            let blocks: Vec<_> =
+                blocks.iter().map(|&(left, right)| (place(to, left), place(to, right))).collect();
+            let _ = write!(text, ".opt(Opt::Sack(vec!{blocks:?}))");
+        }
+        if !segment.payload.is_empty() {
+            let _ = write!(text, ".data(&{:?})", segment.payload);
+        }
+        text
+    }
+
     /// All numbers, for the comparison of states.
     pub fn numbers(&self) -> [u64; 6] {
         let (una, edge) = self.heard.map_or((0, 0), |(una, edge)| (una, edge + 1));
@@ -150,40 +186,4 @@ impl Wire {
             .try_into()
             .unwrap_or_default()
     }
-}
-
-/// A segment in the words of the protocol tests (`tests/src/segment.rs`). Its numbers count from the initial
-/// ones.
-pub(crate) fn notation(packet: &[u8], from: &Wire, to: &Wire) -> String {
-    let Some(segment) = parse(packet) else { return "a packet without a segment".into() };
-    let mut names = String::new();
-    for (flag, name) in [
-        (Flags::FIN, "FIN"),
-        (Flags::SYN, "SYN"),
-        (Flags::RST, "RST"),
-        (Flags::PSH, "PSH"),
-        (Flags::ACK, "ACK"),
-    ] {
-        if segment.flags.contains(flag) {
-            names.push_str(if names.is_empty() { "" } else { " | " });
-            names.push_str(name);
-        }
-    }
-    let place = |wire: &Wire, seq: SeqNum| wire.place(seq).map_or(0, u32::cast_signed);
-    let mut text = format!("seg({names}).seq({})", place(from, segment.seq));
-    // Writing to a string cannot fail.
-    if segment.flags.contains(Flags::ACK) {
-        let _ = write!(text, ".ack({})", place(to, segment.ack));
-    }
-    let _ = write!(text, ".window({})", segment.window);
-    let blocks = segment.options.sack.as_slice();
-    if !blocks.is_empty() {
-        let blocks: Vec<_> =
-            blocks.iter().map(|&(left, right)| (place(to, left), place(to, right))).collect();
-        let _ = write!(text, ".opt(Opt::Sack(vec!{blocks:?}))");
-    }
-    if !segment.payload.is_empty() {
-        let _ = write!(text, ".data(&{:?})", segment.payload);
-    }
-    text
 }

@@ -15,7 +15,7 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 use crate::judge::{self, Breach};
 use crate::setup::Setup;
 use crate::step::{Call, Move, Side};
-use crate::wire::{META, Wire, as_linux, notation, parse};
+use crate::wire::{META, Wire, parse};
 
 /// One state of a setup.
 pub struct World {
@@ -215,10 +215,10 @@ impl World {
             let shut = quiet
                 && self.faults_left == self.setup.faults
                 && !end.ended
-                && judge::keeps_its_window_shut(end, &info);
+                && end.keeps_its_window_shut(&info);
             let shut =
                 shut.then(|| "a window stays closed although its buffer is empty (RFC 9293 MUST-39)".into());
-            if let Some(what) = judge::beliefs(end, &info).map(str::to_owned).or(failure).or(shut) {
+            if let Some(what) = end.wrong_belief(&info).map(str::to_owned).or(failure).or(shut) {
                 return Err(Breach(format!("{}: {what}", side.name())));
             }
         }
@@ -348,13 +348,13 @@ impl World {
 
     fn line(&self, to: Side, packet: &[u8]) -> String {
         let (from, into) = (&self.end(to.peer()).wire, &self.end(to).wire);
-        format!("{} > {}: {}", to.peer().name(), to.name(), notation(packet, from, into))
+        format!("{} > {}: {}", to.peer().name(), to.name(), from.notation(packet, into))
     }
 
     /// The packet that a Linux server sends in place of the packet at this place on the way to the client.
     fn varied(&self, at: u8) -> Option<Option<Vec<u8>>> {
         let packet = self.to(Side::Client).get(usize::from(at))?;
-        as_linux(packet, &self.end(Side::Server).wire, &self.end(Side::Client).wire)
+        self.end(Side::Server).wire.as_linux(packet, &self.end(Side::Client).wire)
     }
 
     fn end(&self, side: Side) -> &End {

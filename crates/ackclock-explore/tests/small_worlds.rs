@@ -24,16 +24,11 @@ static IMPATIENT: [Setup; 1] = [Setup {
     name: "impatient",
     what: "one probe and no patience",
     faults: 1,
-    variations: 0,
-    calls: [&[], &[]],
-    open: true,
-    deferred: false,
-    sleeps: false,
-    receive_buffer: 64,
     tcp: |tcp| {
         let (idle, interval) = (Duration::from_secs(60), Duration::from_secs(1));
         tcp.keepalive = Some(Keepalive { idle, interval, probes: 1 });
     },
+    ..Setup::PLAIN
 }];
 
 #[test]

@@ -3,7 +3,6 @@
 use ackclock_chart::{Axis, Figure, Panel, Point, Series, Style};
 
 use crate::many::Summary;
-use crate::printed::Place;
 
 /// A picture of these panels over one horizontal axis.
 pub(crate) fn figure(title: &str, caption: &str, x: &str, panels: Vec<Panel>) -> Figure {
@@ -40,24 +39,7 @@ pub(crate) fn measured(
     Series { name: name.to_owned(), style, colour, points: points.into_iter().map(point).collect() }
 }
 
-/// The numbers that a paper prints, as rings beside what is measured in the same colours. The legend names
-/// them once.
-pub(crate) fn rings(place: Place, series: impl IntoIterator<Item = (u8, Vec<(f64, f64)>)>) -> Vec<Series> {
-    others(place, Style::Rings, series)
-}
-
-/// The values that a paper states for a whole picture, as dotted lines in the colours of the measured series.
-pub(crate) fn dotted(place: Place, series: impl IntoIterator<Item = (u8, Vec<(f64, f64)>)>) -> Vec<Series> {
-    others(place, Style::Dotted, series)
-}
-
-fn others(place: Place, style: Style, all: impl IntoIterator<Item = (u8, Vec<(f64, f64)>)>) -> Vec<Series> {
-    let all = all.into_iter().enumerate();
-    let name = |first: usize| if first == 0 { place.legend() } else { String::new() };
-    all.map(|(index, (colour, points))| series(&name(index), style, colour, points)).collect()
-}
-
-/// The ends of an axis from zero to a little above all that the panel shows.
+/// The ends of an axis that begins at zero and leaves some room above the panel's highest point.
 pub(crate) fn from_zero(panel: &Panel) -> Option<(f64, f64)> {
     let points = panel.series.iter().flat_map(|series| &series.points);
     let most = points.map(|point| point.range.map_or(point.y, |(_, most)| most)).fold(0.0, f64::max);

@@ -6,9 +6,11 @@ mod protocol;
 mod server;
 
 use std::io;
+use std::time::Duration;
 
 use ackclock_cli::{Exit, Failure};
 use serde::Serialize;
+use tokio::time::timeout;
 
 use self::flows::Flows;
 use self::protocol::{ProtocolError, Results};
@@ -67,7 +69,7 @@ impl Figures {
                 streams.iter().fold(0, |sum: u64, one| sum.saturating_add(of(one)))
             };
             let received = sum(|stream| stream.bytes_received);
-            let took = std::time::Duration::from_secs_f64(self.seconds);
+            let took = Duration::from_secs_f64(self.seconds);
             let resent =
                 streams.iter().try_fold(0, |sum: u64, one| Some(sum.saturating_add(one.retransmits?)));
             let mut line = format!(
@@ -86,6 +88,23 @@ impl Figures {
     }
 }
 
+/// A step of the control connection to the `peer`, client or server, within its time.
+async fn step<T>(
+    session: &Session,
+    peer: &str,
+    doing: &str,
+    step: impl Future<Output = Result<T, ProtocolError>>,
+) -> Result<T, Failure> {
+    match timeout(STEP_MAX, step).await {
+        Ok(done) => done.map_err(|error| failure(session, doing, error)),
+        Err(_) => Err(silent(peer)),
+    }
+}
+
+fn silent(peer: &str) -> Failure {
+    Failure::new(Exit::Unreachable, format!("the {peer} has said nothing for {STEP_MAX:?}"))
+}
+
 /// Why a test cannot go on.
 fn failure(session: &Session, doing: &str, error: ProtocolError) -> Failure {
     match error {
@@ -96,6 +115,9 @@ fn failure(session: &Session, doing: &str, error: ProtocolError) -> Failure {
         other => Failure::new(Exit::Failed, format!("{doing}: {other}")),
     }
 }
+
+/// How long a client may take for a step.
+const STEP_MAX: Duration = Duration::from_secs(30);
 
 /// The most bytes of a block: iperf3's limit.
 pub(crate) const BLOCK_MAX: u64 = 1 << 20;

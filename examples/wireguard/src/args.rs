@@ -59,21 +59,21 @@ pub(crate) struct WireguardArgs {
     /// Accept connections at LOCAL, an address and port of this host, and carry them to REMOTE, an address or
     /// name behind the peer and a port; can be repeated
     #[arg(long, value_name = "LOCAL=REMOTE", group = "what")]
-    pub(crate) forward: Vec<Forward>,
+    pub forward: Vec<Forward>,
     /// Connect to REMOTE, and join the connection with stdin and stdout
     #[arg(long, value_name = "REMOTE", group = "what")]
-    pub(crate) connect: Option<Remote>,
+    pub connect: Option<Remote>,
 }
 
 /// The tunnel that the command line, or the file that it names, describes.
 pub(crate) struct Settings {
-    pub(crate) peer: Config,
+    pub peer: Config,
     /// Where the peer is at first.
-    pub(crate) endpoint: SocketAddr,
-    pub(crate) addresses: Vec<Cidr>,
-    pub(crate) mtu: usize,
-    pub(crate) listen_port: u16,
-    pub(crate) name_servers: Vec<IpAddr>,
+    pub endpoint: SocketAddr,
+    pub addresses: Vec<Cidr>,
+    pub mtu: usize,
+    pub listen_port: u16,
+    pub name_servers: Vec<IpAddr>,
 }
 
 /// A host behind the peer, by address or by name, and its port.
@@ -84,14 +84,14 @@ pub(crate) struct Remote(String);
 #[derive(Clone, Debug)]
 pub(crate) struct Forward {
     /// Of this host.
-    pub(crate) local: SocketAddr,
+    pub local: SocketAddr,
     /// Behind the peer.
-    pub(crate) remote: Remote,
+    pub remote: Remote,
 }
 
 impl Remote {
     /// As `TcpStream::connect` takes it.
-    pub(crate) fn as_str(&self) -> &str {
+    pub fn as_str(&self) -> &str {
         &self.0
     }
 
@@ -135,7 +135,7 @@ impl FromStr for Forward {
 impl WireguardArgs {
     /// The tunnel, its endpoint resolved by the kernel's resolver. Says on standard error what of a file has
     /// no effect, and which secrets others can read.
-    pub(crate) async fn settings(&self) -> anyhow::Result<Settings> {
+    pub async fn settings(&self) -> anyhow::Result<Settings> {
         let settings = match &self.config {
             Some(path) => from_file(path).await.with_context(|| path.display().to_string())?,
             None => self.by_flags().await?,

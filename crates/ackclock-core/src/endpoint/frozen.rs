@@ -68,10 +68,10 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Takes a connection out of the endpoint as bytes, with all that it has received and has yet to send:
-    /// the endpoint that [thaws](Self::thaw_connection) it goes on with it. Its peer sees nothing of this if
-    /// no packet arrives here meanwhile, which would be answered with a reset. To try again after the
-    /// other endpoint has refused it, thaw it here.
+    /// Takes a connection out of the endpoint as bytes, unread and unsent data included. The endpoint that
+    /// [thaws](Self::thaw_connection) them goes on with the connection. Until then this endpoint answers the
+    /// peer's packets with resets, so let none in. If the other endpoint refuses the connection, thaw it
+    /// here.
     ///
     /// The bytes hold its data: keep them where no other user reads them.
     ///

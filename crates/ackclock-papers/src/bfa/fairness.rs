@@ -7,7 +7,7 @@ use ackclock_sim::{Scenario, TrafficConfig};
 
 use super::{BFA, BUFFERS, DELAY_MS, PAYLOAD_BYTES, RENO, figure_3, ns};
 use crate::many::{Summary, each};
-use crate::printed::BFA_FAIRNESS;
+use crate::printed::Place;
 use crate::{Band, Experiment, Findings, Table, Value, draw, segments};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -49,7 +49,7 @@ fn run() -> anyhow::Result<Findings> {
     let (six, two) = (of(6)?, of(2)?);
     let index = |curve: &[Point]| Summary::of(curve.iter().map(|point| point.index.mean));
     let value = |curves: &[Vec<Point>], which: usize, name: &str| {
-        let paper = BFA_FAIRNESS.words(JAIN, name);
+        let paper = Place::BFA_FAIRNESS.words(JAIN, name);
         let band = if paper.is_empty() { Band::NoReference } else { Band::printed(paper) };
         Value { paper, band, ..index(&curves[which]).value(name, "") }
     };
@@ -143,10 +143,10 @@ fn indices(curves: &[Vec<Point>]) -> Figure {
     });
     // The paper does not say with how many buffers.
     let paper = ["together", "apart"].map(|how| {
-        let index = BFA_FAIRNESS.number(JAIN, &format!("six, {how}: BFA"));
+        let index = Place::BFA_FAIRNESS.number(JAIN, &format!("six, {how}: BFA"));
         (draw::colour("BFA"), BUFFERS.map(|buffers| (buffers as f64, index)).to_vec())
     });
-    let series = series.chain(draw::dotted(BFA_FAIRNESS, paper));
+    let series = series.chain(Place::BFA_FAIRNESS.dotted(paper));
     let caption = "Six sources of one kind over 64 kbit/s; 1: all have the same; means of 4 runs, with the \
                    least and the most of single ones. The paper's two numbers are BFA's, together and apart.";
     let mut panel = draw::panel(JAIN, series.collect());

@@ -13,7 +13,7 @@ use super::variants::{self, Variant};
 use super::{BFA, LINK, RENO};
 use crate::many::{Summary, each};
 use crate::net::Dumbbell;
-use crate::printed::BFA_TRANSATLANTIC;
+use crate::printed::Place;
 use crate::traced::{traced, windows};
 use crate::{Band, Experiment, Findings, Table, Value, changes, draw, segments};
 
@@ -51,13 +51,13 @@ pub(super) const LEVELS: [Level; 3] = [
 impl Level {
     /// The values that the paper prints below its figures of a sender.
     fn paper(&self, quantity: &str, sender: &str) -> &'static str {
-        BFA_TRANSATLANTIC.words(quantity, &format!("{}: {sender}", self.name))
+        Place::BFA_TRANSATLANTIC.words(quantity, &format!("{}: {sender}", self.name))
     }
 
     /// The paper's mean round trip in seconds, which is its throughput over its power.
     fn round_trip(&self, sender: &str) -> f64 {
         let [rate, power] = ["kbit/s", "kbit/s²"]
-            .map(|quantity| BFA_TRANSATLANTIC.number(quantity, &format!("{}: {sender}", self.name)));
+            .map(|quantity| Place::BFA_TRANSATLANTIC.number(quantity, &format!("{}: {sender}", self.name)));
         rate / power
     }
 
@@ -398,7 +398,7 @@ fn graphs(level: &Level) -> anyhow::Result<Vec<(String, Figure)>> {
         }
     }
     if let Some(first) = &mut by_window {
-        first.panels[0].series.extend(draw::dotted(BFA_TRANSATLANTIC, means));
+        first.panels[0].series.extend(Place::BFA_TRANSATLANTIC.dotted(means));
     }
     figures.extend(by_window.map(|figure| (format!("BE-{}-rtt", level.name), figure)));
     Ok(figures)

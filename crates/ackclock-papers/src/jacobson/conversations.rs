@@ -11,7 +11,7 @@ use ackclock_sim::{Report, TcpSettings};
 
 use super::{A_PLUS_2V, LINK_DATA, bsd, bsd_plus, old};
 use crate::many::{Summary, each};
-use crate::printed::{JACOBSON_8, JACOBSON_9, JACOBSON_10, JACOBSON_11, Place};
+use crate::printed::Place;
 use crate::segments::{self, Conversation, share};
 use crate::witness::Witness;
 use crate::{Band, Experiment, Findings, Table, Value, changes, draw};
@@ -115,8 +115,8 @@ fn values(without: &[Run], with: &[Run]) -> Vec<Value> {
                 .value("without: share of the link that delivers, all four sending", "")
         },
         Value {
-            paper: JACOBSON_10.words(SHARE, "without"),
-            band: Band::printed(JACOBSON_10.words(SHARE, "without")),
+            paper: Place::JACOBSON_10.words(SHARE, "without"),
+            band: Band::printed(Place::JACOBSON_10.words(SHARE, "without")),
             ..of(without, Run::offered).value("without: sent, in units of the link's rate", "")
         },
         Value {
@@ -222,7 +222,7 @@ fn witness(without: &[Run], with: &[Run]) -> anyhow::Result<Table> {
         "110",
     )?);
     for index in 0..4 {
-        let paper = JACOBSON_9.words(RATE, &(index + 1).to_string());
+        let paper = Place::JACOBSON_9.words(RATE, &(index + 1).to_string());
         let name = format!("KB/s of conversation {}", index + 1);
         let column = format!("kb_s_{}", index + 1);
         rows.push(row("bsd43-plus-1987", &name, of(&|run| run.rate_of(index)), &column, paper)?);
@@ -235,7 +235,7 @@ fn witness(without: &[Run], with: &[Run]) -> anyhow::Result<Table> {
 /// KB/s of each conversation while all four were sending.
 fn rates(with: &[Run]) -> Vec<Value> {
     let rate = |index: usize| {
-        let paper = JACOBSON_9.words(RATE, &(index + 1).to_string());
+        let paper = Place::JACOBSON_9.words(RATE, &(index + 1).to_string());
         let receiver = if LAZY.contains(&index) { "lazy" } else { "prompt" };
         let name = format!("with: conversation {}, {receiver}, while all four send", index + 1);
         let measured = Summary::of(with.iter().map(|run| run.rate_of(index)));
@@ -376,7 +376,7 @@ fn figures(without: &[Run], with: &[Run]) -> Vec<(String, Figure)> {
         };
         let ends = Summary::of(with.iter().map(|run| seconds(run.first_end()))).mean;
         let levels = [("without", draw::BEFORE, seconds(END)), ("with", draw::SINCE, ends)].map(level);
-        series.extend(draw::dotted(place, levels));
+        series.extend(place.dotted(levels));
         let caption = format!(
             "{conditions} Spans of 5 s; the paper's averages, of the new senders until the first has sent everything."
         );
@@ -392,13 +392,13 @@ fn figures(without: &[Run], with: &[Run]) -> Vec<(String, Figure)> {
         )],
     );
     vec![
-        ("JE8".to_owned(), one_without.sequences("without congestion avoidance", JACOBSON_8)),
+        ("JE8".to_owned(), one_without.sequences("without congestion avoidance", Place::JACOBSON_8)),
         (
             "JE9".to_owned(),
-            one_with.sequences("with congestion avoidance; 2 and 4 to lazy receivers", JACOBSON_9),
+            one_with.sequences("with congestion avoidance; 2 and 4 to lazy receivers", Place::JACOBSON_9),
         ),
-        ("JE10".to_owned(), both("What four senders send together", false, JACOBSON_10)),
-        ("JE11".to_owned(), both("What is delivered of it", true, JACOBSON_11)),
+        ("JE10".to_owned(), both("What four senders send together", false, Place::JACOBSON_10)),
+        ("JE11".to_owned(), both("What is delivered of it", true, Place::JACOBSON_11)),
         (
             "JE12".to_owned(),
             draw::figure(
@@ -459,7 +459,7 @@ impl Run {
             let end = (begin + TRANSFER.0 as f64 / 1000.0 / rate).min(seconds(END));
             (draw::KINDS[number], vec![(begin, 0.0), (end, (end - begin) * rate)])
         });
-        series.extend(draw::dotted(place, paper));
+        series.extend(place.dotted(paper));
         let caption = format!(
             "One dot for {DOT_EVERY} segments of 512 bytes, as they leave the senders; one run. Dotted: \
              the paper's rates while all four send."

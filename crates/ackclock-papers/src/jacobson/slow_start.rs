@@ -8,7 +8,7 @@ use ackclock_sim::units::Span;
 
 use super::{A_PLUS_2V, LINK_DATA, SEGMENT_BYTES, bsd, bsd_plus, old};
 use crate::many::{Summary, each};
-use crate::printed::{JACOBSON_3, JACOBSON_4, Place};
+use crate::printed::Place;
 use crate::segments::{self, Conversation, share};
 use crate::{Band, Experiment, Findings, Table, Value, changes, draw};
 
@@ -53,7 +53,7 @@ fn run() -> anyhow::Result<Findings> {
     let values = vec![
         Value {
             paper: "7: 35 % of 20",
-            band: Band::Printed { number: JACOBSON_3.number(RATE, "without slow start"), half: 0.1 },
+            band: Band::Printed { number: Place::JACOBSON_3.number(RATE, "without slow start"), half: 0.1 },
             reason: Some(NOT_SO_LOW),
             ..of(&without, |run| run.rate).value("without: first 10 s", "KB/s")
         },
@@ -82,8 +82,8 @@ fn run() -> anyhow::Result<Findings> {
             ..of(&with, |run| run.sent_again).value("with: segments sent again", "")
         },
         Value {
-            paper: JACOBSON_4.words(RATE, "with slow start"),
-            band: Band::printed(JACOBSON_4.words(RATE, "with slow start")),
+            paper: Place::JACOBSON_4.words(RATE, "with slow start"),
+            band: Band::printed(Place::JACOBSON_4.words(RATE, "with slow start")),
             reason: Some(DELAY_OFFSETS),
             ..of(&with, |run| run.rate).value("with: first 10 s", "KB/s")
         },
@@ -95,8 +95,8 @@ fn run() -> anyhow::Result<Findings> {
         },
     ];
     let figures = [
-        ("JE3", &without, "without slow start", draw::BEFORE, JACOBSON_3),
-        ("JE4", &with, "with slow start", draw::SINCE, JACOBSON_4),
+        ("JE3", &without, "without slow start", draw::BEFORE, Place::JACOBSON_3),
+        ("JE4", &with, "with slow start", draw::SINCE, Place::JACOBSON_4),
     ];
     let figures = figures.into_iter().filter_map(|(stem, runs, how, sender, place)| {
         Some((stem.to_owned(), sequence_graph(&runs.first()?.conversation, how, sender, place)))
@@ -199,7 +199,7 @@ fn sequence_graph(conversation: &Conversation, how: &str, sender: &str, place: P
         draw::series("sent again", Style::Dots, 15, dots(true)),
     ];
     let paper = vec![(0.0, 0.0), (10.0, 10.0 * place.number(RATE, how))];
-    series.extend(draw::dotted(place, [(draw::colour(sender), paper)]));
+    series.extend(place.dotted([(draw::colour(sender), paper)]));
     let panel = draw::panel("sequence number (KB)", series);
     let title = format!("Start of a conversation {how}");
     let caption = "A dot for each segment of 512 bytes as it leaves the sender: 230.4 kbit/s, 30 buffers, a \

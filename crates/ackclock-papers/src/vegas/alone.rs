@@ -12,10 +12,10 @@ use super::network::{
     ratio,
 };
 use super::watch::{watch, windows};
-use crate::draw::{axis, colour, dotted};
+use crate::draw::{axis, colour};
 use crate::many::{Summary, each};
 use crate::net::Dumbbell;
-use crate::printed::{Place, VEGAS_5, VEGAS_7};
+use crate::printed::Place;
 use crate::traced::traced;
 use crate::witness::Witness;
 use crate::{Band, Experiment, Findings, Table, Value, changes};
@@ -60,7 +60,7 @@ fn run() -> anyhow::Result<Findings> {
         reno.transfers
             .throughput
             .value("Reno's throughput", "KB/s")
-            .printed(VEGAS_5.words("KB/s", RENO.name))
+            .printed(Place::VEGAS_5.words("KB/s", RENO.name))
             .because(ACKNOWLEDGED),
         Value {
             others: "106.6 [93-136] (ns-3.48, without SACK)",
@@ -69,9 +69,9 @@ fn run() -> anyhow::Result<Findings> {
             ..newreno.transfers.throughput.value("NewReno's throughput", "KB/s")
         },
         Value {
-            paper: VEGAS_7.words("KB/s", VEGAS.name),
+            paper: Place::VEGAS_7.words("KB/s", VEGAS.name),
             others: "178 [156-178] (ns-3.48)",
-            band: Band::printed(VEGAS_7.words("KB/s", VEGAS.name)),
+            band: Band::printed(Place::VEGAS_7.words("KB/s", VEGAS.name)),
             limit: Some(VEGAS_RATE),
             reason: Some(HANDSHAKE),
             ..vegas.transfers.throughput.value("Vegas' throughput", "KB/s")
@@ -96,8 +96,8 @@ fn run() -> anyhow::Result<Findings> {
             Ok(vec![choices()?, renos()?, newrenos()?, spans(reno, vegas), witness(reno, vegas)?])
         })?,
         figures: vec![
-            picture("fig5-reno-alone", RENO, VEGAS_5)?,
-            picture("fig7-vegas-alone", VEGAS, VEGAS_7)?,
+            picture("fig5-reno-alone", RENO, Place::VEGAS_5)?,
+            picture("fig7-vegas-alone", VEGAS, Place::VEGAS_7)?,
             comparisons()?,
         ],
         notes: vec![NOTE.to_owned()],
@@ -253,7 +253,7 @@ fn picture(stem: &str, sender: Sender, place: Place) -> anyhow::Result<(String, 
     let mut panels = windows(&watched, "transfer", sender, 10.0);
     let paper = place.number("KB/s", sender.name);
     let level = vec![(0.0, paper), (MEGABYTE as f64 / paper, paper)];
-    panels[1].series.extend(dotted(place, [(colour(sender.name), level)]));
+    panels[1].series.extend(place.dotted([(colour(sender.name), level)]));
     let figure = Figure {
         title: format!("{} alone: {throughput:.0} KB/s", sender.name),
         caption: format!(

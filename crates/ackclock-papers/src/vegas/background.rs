@@ -9,9 +9,9 @@ use super::network::{
     MEGABYTE, RENO, Sender, Transfer, Transfers, VEGAS, VEGAS_2_4, fig6, flow, head, ratio, run_until_over,
     transfer,
 };
-use crate::draw::{axis, colour, measured, panel, rings};
+use crate::draw::{axis, colour, measured, panel};
 use crate::many::{Summary, each};
-use crate::printed::TABLE_IV;
+use crate::printed::Place;
 use crate::{Band, Experiment, Findings, Table, Value, changes};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -164,7 +164,7 @@ fn run() -> anyhow::Result<Findings> {
 
 /// The paper's values of a sender, by [`QUANTITIES`].
 fn paper(sender: Sender) -> [&'static str; 3] {
-    QUANTITIES.map(|quantity| TABLE_IV.words(quantity, sender.name))
+    QUANTITIES.map(|quantity| Place::TABLE_IV.words(quantity, sender.name))
 }
 
 fn figure(found: &[Beside; 3]) -> (String, Figure) {
@@ -172,10 +172,11 @@ fn figure(found: &[Beside; 3]) -> (String, Figure) {
         let bar = |(sender, found): (Sender, &Beside)| {
             measured(sender.name, Style::Bars, colour(sender.name), [(0.0, of(&found.transfers))])
         };
-        let ring =
-            |sender: Sender| (colour(sender.name), vec![(0.0, TABLE_IV.number(quantity, sender.name))]);
+        let ring = |sender: Sender| {
+            (colour(sender.name), vec![(0.0, Place::TABLE_IV.number(quantity, sender.name))])
+        };
         let bars = SENDERS.into_iter().zip(found).map(bar);
-        bars.chain(rings(TABLE_IV, SENDERS.map(ring))).collect()
+        bars.chain(Place::TABLE_IV.rings(SENDERS.map(ring))).collect()
     };
     let figure = Figure {
         title: "Beside tcplib's traffic".to_owned(),

@@ -8,10 +8,10 @@ use ackclock_sim::scenario::{Jitter, Variation};
 use ackclock_sim::units::Span;
 
 use super::network::{RENO, Sender, Transfer, VEGAS, fig6, run_until_over, transfer};
-use crate::draw::{axis, colour, measured, panel, rings};
+use crate::draw::{axis, colour, measured, panel};
 use crate::many::{Summary, each};
 use crate::net::BOTTLENECK;
-use crate::printed::VEGAS_FAIRNESS;
+use crate::printed::Place;
 use crate::{Band, Experiment, Findings, Table, Value, changes};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -86,8 +86,8 @@ fn run() -> anyhow::Result<Findings> {
         [("2 and 4, equal delays", equal), ("2 and 4, half doubled", doubled), ("16, both", sixteen)];
     let mut pictured = Vec::new();
     for (name, cases) in groups {
-        let paper =
-            [RENO, VEGAS].map(|sender| VEGAS_FAIRNESS.words(JAIN, &format!("{name}: {}", sender.name)));
+        let paper = [RENO, VEGAS]
+            .map(|sender| Place::VEGAS_FAIRNESS.words(JAIN, &format!("{name}: {}", sender.name)));
         let [reno, vegas] = [RENO, VEGAS].map(|sender| {
             cases.iter().map(|case| share(*case, [sender; 2])).collect::<anyhow::Result<Vec<_>>>()
         });
@@ -332,11 +332,11 @@ fn figure(found: &[(&str, [Summary; 2])]) -> (String, Figure) {
         measured(sender.name, Style::Bars, colour(sender.name), heights)
     };
     let paper = |sender: Sender| {
-        let of = |name: &str| VEGAS_FAIRNESS.number(JAIN, &format!("{name}: {}", sender.name));
+        let of = |name: &str| Place::VEGAS_FAIRNESS.number(JAIN, &format!("{name}: {}", sender.name));
         (colour(sender.name), found.iter().zip(0u32..).map(|((name, _), n)| (n.into(), of(name))).collect())
     };
     let bars = [RENO, VEGAS].into_iter().enumerate().map(bar);
-    let paper = rings(VEGAS_FAIRNESS, [RENO, VEGAS].map(paper));
+    let paper = Place::VEGAS_FAIRNESS.rings([RENO, VEGAS].map(paper));
     let mut panel = panel(JAIN, bars.chain(paper).collect());
     // Room for marks at 1.
     panel.y.range = Some((0.0, 1.05));

@@ -9,9 +9,9 @@ use super::network::{
     RENO, Sender, Transfer, Transfers, VEGAS, VEGAS_2_4, VEGAS_LINUX_LIKE, head, ratio, transfer,
     until_over_or_end,
 };
-use crate::draw::{axis, colour, measured, panel, rings};
+use crate::draw::{axis, colour, measured, panel};
 use crate::many::{Summary, each};
-use crate::printed::{TABLE_I, TABLE_II};
+use crate::printed::Place;
 use crate::{Band, Experiment, Findings, Table, Value, changes};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -89,8 +89,8 @@ fn run() -> anyhow::Result<Findings> {
         let (reno, vegas) = (reno?, vegas?);
         let (sums, faster) = ([reno.sums(), vegas.sums()], wins(&vegas, &reno));
         let over = |of: fn(&Transfers) -> Summary| of(&sums[1]).over_mean(of(&sums[0]));
-        let [faster_by, again] =
-            [RATE, AGAIN].map(|quantity| TABLE_II.words(&format!("Vegas over Reno, {quantity}"), size.name));
+        let [faster_by, again] = [RATE, AGAIN]
+            .map(|quantity| Place::TABLE_II.words(&format!("Vegas over Reno, {quantity}"), size.name));
         values.push(Value {
             paper: faster_by,
             band: Band::printed(faster_by),
@@ -114,7 +114,8 @@ fn run() -> anyhow::Result<Findings> {
     }
     let wide = Hours::of(VEGAS_2_4, SIZES[0].kilobytes, HOURS, two)?.sums();
     let [reno, vegas] = found[0];
-    let paper = |quantity: &str, sender: Sender| TABLE_II.words(quantity, &format!("1 MB, {}", sender.name));
+    let paper =
+        |quantity: &str, sender: Sender| Place::TABLE_II.words(quantity, &format!("1 MB, {}", sender.name));
     values.extend([
         Value {
             limit: Some(Band::Above(1.0)),
@@ -131,17 +132,17 @@ fn run() -> anyhow::Result<Findings> {
         vegas.throughput.value("1 MB: Vegas' throughput", "KB/s").printed(paper(RATE, VEGAS)),
         wide.throughput
             .value("1 MB: Vegas-2,4's throughput", "KB/s")
-            .printed(TABLE_I.words(RATE, VEGAS_2_4.name)),
+            .printed(Place::TABLE_I.words(RATE, VEGAS_2_4.name)),
         reno.retransmitted.value("1 MB: Reno: sent again", "KB").printed(paper(AGAIN, RENO)),
         vegas.retransmitted.value("1 MB: Vegas: sent again", "KB").printed(paper(AGAIN, VEGAS)),
         wide.retransmitted
             .value("1 MB: Vegas-2,4: sent again", "KB")
-            .printed(TABLE_I.words(AGAIN, VEGAS_2_4.name)),
+            .printed(Place::TABLE_I.words(AGAIN, VEGAS_2_4.name)),
         reno.timeouts.value("1 MB: Reno: coarse timeouts", "").printed(paper(TIMEOUTS, RENO)),
         vegas.timeouts.value("1 MB: Vegas: coarse timeouts", "").printed(paper(TIMEOUTS, VEGAS)),
         wide.timeouts
             .value("1 MB: Vegas-2,4: coarse timeouts", "")
-            .printed(TABLE_I.words(TIMEOUTS, VEGAS_2_4.name)),
+            .printed(Place::TABLE_I.words(TIMEOUTS, VEGAS_2_4.name)),
     ]);
     let explained =
         |value: Value| Value { reason: value.reason.or(Some(OTHER_PATH)), ..value.of_runs(PAPER_RUNS) };
@@ -265,11 +266,12 @@ fn figure(found: &[[Transfers; 2]]) -> (String, Figure) {
             measured(sender.name, Style::Bars, colour(sender.name), heights)
         };
         let paper = |sender: Sender| {
-            let of = |size: &Size| TABLE_II.number(quantity, &format!("{}, {}", size.name, sender.name));
+            let of =
+                |size: &Size| Place::TABLE_II.number(quantity, &format!("{}, {}", size.name, sender.name));
             (colour(sender.name), SIZES.iter().zip(0u32..).map(|(size, n)| (n.into(), of(size))).collect())
         };
         let bars = [RENO, VEGAS].into_iter().enumerate().map(bar);
-        bars.chain(rings(TABLE_II, [RENO, VEGAS].map(paper))).collect()
+        bars.chain(Place::TABLE_II.rings([RENO, VEGAS].map(paper))).collect()
     };
     let figure = Figure {
         title: "Over 17 hops, by size".to_owned(),

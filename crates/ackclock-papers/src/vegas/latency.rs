@@ -6,10 +6,10 @@ use ackclock_sim::units::{Share, Span};
 use ackclock_sim::{Scenario, TrafficConfig, TrafficKind};
 
 use super::network::{RENO, Sender, VEGAS, fig6, flow, ratio};
-use crate::draw::{axis, colour, dotted, measured, panel, series};
+use crate::draw::{axis, colour, measured, panel, series};
 use crate::many::{Summary, each, run as simulate};
 use crate::net::BOTTLENECK;
-use crate::printed::VEGAS_LATENCY;
+use crate::printed::Place;
 use crate::{Band, Experiment, Findings, Table, Value};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -128,10 +128,10 @@ fn figure(found: &[[Latency; 2]], saved: &[f64]) -> (String, Figure) {
     let less = EVERY.iter().zip(saved).map(|(every, saved)| (*every as f64, *saved));
     let mut less = vec![series("less with Vegas", Style::Line, colour(VEGAS.name), less)];
     let level = |of: &str| {
-        let number = VEGAS_LATENCY.number("% less latency", of);
+        let number = Place::VEGAS_LATENCY.number("% less latency", of);
         (colour(VEGAS.name), EVERY.map(|every| (every as f64, number)).to_vec())
     };
-    less.extend(dotted(VEGAS_LATENCY, ["at least", "at most"].map(level)));
+    less.extend(Place::VEGAS_LATENCY.dotted(["at least", "at most"].map(level)));
     let figure = Figure {
         title: "TELNET's response time".to_owned(),
         caption: "Mean time from a character to its echo, by the mean time between tcplib's conversations, \

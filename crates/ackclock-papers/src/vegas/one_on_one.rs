@@ -6,9 +6,9 @@ use ackclock_sim::units::Span;
 use super::network::{
     MEGABYTE, OTHER_RENOS, RENO, Sender, Transfer, Transfers, VEGAS, fig6, ratio, run_until_over, transfer,
 };
-use crate::draw::{OTHER, PALE, axis, measured, panel, rings};
+use crate::draw::{OTHER, PALE, axis, measured, panel};
 use crate::many::{Summary, each};
-use crate::printed::TABLE_III;
+use crate::printed::Place;
 use crate::witness::Witness;
 use crate::{Band, Experiment, Findings, Table, Value, changes};
 
@@ -55,7 +55,7 @@ impl SenderPair {
 
     /// The paper's values of a transfer: KB/s and KB sent again.
     fn paper(&self, size: &str) -> [&'static str; 2] {
-        [RATE, AGAIN].map(|quantity| TABLE_III.words(quantity, &format!("{}, {size}", self.name())))
+        [RATE, AGAIN].map(|quantity| Place::TABLE_III.words(quantity, &format!("{}, {size}", self.name())))
     }
 }
 
@@ -202,11 +202,12 @@ fn figure(found: &[[Transfers; 2]]) -> (String, Figure) {
             measured(size, Style::Bars, colours[which], points)
         };
         let paper = |(which, size): (usize, &str)| {
-            let of = |pair: &SenderPair| TABLE_III.number(quantity, &format!("{}, {size}", pair.name()));
+            let of =
+                |pair: &SenderPair| Place::TABLE_III.number(quantity, &format!("{}, {size}", pair.name()));
             (colours[which], PAIRS.iter().zip(0u32..).map(|(pair, n)| (n.into(), of(pair))).collect())
         };
         let both = SIZES.into_iter().enumerate();
-        both.clone().map(bar).chain(rings(TABLE_III, both.map(paper))).collect()
+        both.clone().map(bar).chain(Place::TABLE_III.rings(both.map(paper))).collect()
     };
     let categories = PAIRS.iter().map(SenderPair::name).collect();
     let figure = Figure {

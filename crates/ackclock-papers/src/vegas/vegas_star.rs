@@ -8,10 +8,10 @@ use super::network::{
     MEGABYTE, RENO, Sender, Transfer, VEGAS, VEGAS_LATE, VEGAS_STAR, fig6, flow, run_until_over, transfer,
 };
 use super::watch::{watch, windows};
-use crate::draw::{axis, colour, panel, rings, series};
+use crate::draw::{axis, colour, panel, series};
 use crate::many::{Summary, each};
 use crate::net::{BOTTLENECK, FIG6_PACKET_BYTES};
-use crate::printed::VEGAS_11;
+use crate::printed::Place;
 use crate::{Band, Experiment, Findings, Table, Value};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -86,10 +86,10 @@ fn buffers() -> anyhow::Result<(Table, (String, Figure))> {
         series(sender.name, Style::Line, colour(sender.name), points)
     });
     let paper = [VEGAS, VEGAS_STAR].map(|sender| {
-        let lost = VEGAS_11.number("packets lost", sender.name);
+        let lost = Place::VEGAS_11.number("packets lost", sender.name);
         (colour(sender.name), vec![(BUFFERS as f64, lost)])
     });
-    let series = series.chain(rings(VEGAS_11, paper));
+    let series = series.chain(Place::VEGAS_11.rings(paper));
     let figure = Figure {
         title: "What slow start costs, by buffers".to_owned(),
         caption:

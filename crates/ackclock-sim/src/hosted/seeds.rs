@@ -117,7 +117,7 @@ fn first_failure(
     found.map(|(index, error)| (all[index], error))
 }
 
-/// Runs the test on a network of its own.
+/// Makes a network for the seed and runs the test on it.
 fn run(
     seed: u64,
     scenario: &Scenario,

@@ -271,7 +271,7 @@ fn profile_overrides_every_choice_below_it() {
     assert_eq!(config(&other).choices, Profile::find("sack-2003").unwrap().choices);
 }
 
-/// Reads a quantity as it is written in a file.
+/// Reads a quantity from the text that a file has for it.
 fn in_file<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     let mut table: BTreeMap<String, T> =
         toml::from_str(&format!("value = {text:?}")).map_err(|error| error.to_string())?;

@@ -43,12 +43,13 @@ form! {
 
 impl StackState {
     /// Whether another process may go on with it.
-    pub(crate) fn is_up(&self) -> bool {
+    pub fn is_up(&self) -> bool {
         matches!(self.phase, Phase::Up)
     }
 
-    /// Writes what [`Handed`] reads. Held packets are let go first, which changes nothing but their time.
-    pub(crate) fn write_handed(&self, out: &mut Writer) {
+    /// Writes the fields that [`Handed`] reads, in its order. They are not copied first: the stack stands
+    /// still meanwhile.
+    pub fn write_handed(&self, out: &mut Writer) {
         self.network.write(out);
         self.tcp.write(out);
         self.listeners.write(out);
@@ -72,7 +73,7 @@ impl StackState {
 
     /// Goes on with the rest of `handed` on the endpoint that came with it. SYNs that the other process was
     /// still looking at wait for a decision again.
-    pub(crate) fn take(&mut self, now: Instant, handed: Handed) {
+    pub fn take(&mut self, now: Instant, handed: Handed) {
         let Handed { listeners, datagrams, keys, own, lingering, lingerings_made, rare, .. } = handed;
         (self.listeners, self.datagrams, self.keys) = (listeners, datagrams, keys);
         (self.lingering, self.lingerings_made) = (lingering, lingerings_made);
@@ -97,7 +98,7 @@ impl StackState {
     }
 
     /// The connections that streams of the other process stood for.
-    pub(crate) fn held(&self) -> Vec<ConnectionId> {
+    pub fn held(&self) -> Vec<ConnectionId> {
         let lingers = |id| self.lingering.values().any(|&lingering| lingering == id);
         let all = self.endpoint.connections().map(|(id, _)| id);
         all.filter(|&id| self.endpoint.connection(id).is_some() && !lingers(id)).collect()

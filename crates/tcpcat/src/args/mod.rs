@@ -131,34 +131,34 @@ pub(crate) struct PipeArgs {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct RecvArgs {
     #[command(flatten)]
-    pub(crate) file: FileArgs,
+    pub file: FileArgs,
     /// Receive one file after another: with FILE a directory, each under a name of its own; otherwise each
     /// complete one replaces the one before, or follows it on stdout
     #[arg(short = 'k', long)]
-    pub(crate) keep_open: bool,
+    pub keep_open: bool,
 }
 
 /// A file sent or received.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct FileArgs {
     /// The file; `-` stands for stdin or stdout
-    pub(crate) file: PathBuf,
+    pub file: PathBuf,
     /// Wait for the peer instead of connecting to it (implied without HOST)
     #[arg(short = 'l', long = "listen")]
     listen: bool,
     #[command(flatten)]
-    pub(crate) peer: PeerArgs,
+    pub peer: PeerArgs,
     /// Split the file into N parts that move over N connections at once; implies --verify
     #[arg(short = 'P', long = "parallel", value_name = "N", default_value_t = 1, value_parser = streams)]
-    pub(crate) streams: u16,
+    pub streams: u16,
     /// Send the file's length in the handshake, so that recv shows progress without --verify: a TCP option
     /// (RFC 6994) that middleboxes may drop and that reveals the length; both ends need the flag
     #[arg(long, conflicts_with = "kernel")]
-    pub(crate) announce_length: bool,
+    pub announce_length: bool,
     #[command(flatten)]
-    pub(crate) move_: MoveArgs,
+    pub move_: MoveArgs,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub common: Common,
 }
 
 /// The two ends of a measurement.
@@ -304,22 +304,22 @@ pub(crate) struct PeerArgs {
     local_port: Option<String>,
     /// Local address, if the stack has several
     #[arg(short = 's', value_name = "ADDR")]
-    pub(crate) source: Option<IpAddr>,
+    pub source: Option<IpAddr>,
     /// Give up after this long without a connection or without data; a bare number counts seconds
     #[arg(short = 'w', value_name = "SECS", value_parser = units::seconds)]
-    pub(crate) wait: Option<Duration>,
+    pub wait: Option<Duration>,
     /// Try again every second until a program listens at the peer, or -w is over
     #[arg(long)]
-    pub(crate) retry: bool,
+    pub retry: bool,
     /// Accept addresses only; do not resolve names
     #[arg(short = 'n')]
-    pub(crate) numeric: bool,
+    pub numeric: bool,
     /// Use IPv4 only
     #[arg(short = '4', conflicts_with = "ipv6")]
-    pub(crate) ipv4: bool,
+    pub ipv4: bool,
     /// Use IPv6 only
     #[arg(short = '6')]
-    pub(crate) ipv6: bool,
+    pub ipv6: bool,
 }
 
 /// How data is moved.

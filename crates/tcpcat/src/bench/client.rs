@@ -7,8 +7,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{sleep, timeout};
 
 use super::flows::{Flows, Settings};
-use super::protocol::{Cookie, Params, ProtocolError, RESULTS_MAX, Results, State, read_json, write_json};
-use super::{BLOCK_LEN, Figures, failure};
+use super::protocol::{Cookie, Object, Params, ProtocolError, Results, State};
+use super::{BLOCK_LEN, Figures, STEP_MAX, failure, silent, step};
 use crate::args::{BenchClientArgs, PeerArgs, Target};
 use crate::net::Stream;
 use crate::session::{Kind, Session, TransferResult};
@@ -70,7 +70,8 @@ impl Client {
         let wrote = cookie.write(&mut self.control).await;
         wrote.map_err(|error| session.net.failure("sending the cookie", &error))?;
         self.expect(State::ParamExchange).await?;
-        self.send("sending the parameters", &self.params()).await?;
+        let params = self.params();
+        step(session, "server", "sending the parameters", params.write(&mut self.control)).await?;
         self.expect(State::CreateStreams).await?;
         let streams = self.streams(cookie).await?;
         self.expect(State::TestStart).await?;
@@ -108,10 +109,8 @@ impl Client {
 
         self.expect(State::ExchangeResults).await?;
         let own = flows.results();
-        self.send("sending the results", &own).await?;
-        let read = timeout(STEP_MAX, read_json::<Results>(&mut self.control, RESULTS_MAX)).await;
-        let peers =
-            read.map_err(|_| silent())?.map_err(|error| failure(session, "reading the results", error))?;
+        step(session, "server", "sending the results", own.write(&mut self.control)).await?;
+        let peers = step(session, "server", "reading the results", Results::read(&mut self.control)).await?;
         self.expect(State::DisplayResults).await?;
         let figures = Figures::new(&flows, &own, &peers);
         let took = Some(flows.took());
@@ -176,17 +175,12 @@ impl Client {
         Ok(streams)
     }
 
-    async fn send(&mut self, doing: &str, object: &impl serde::Serialize) -> Result<(), Failure> {
-        let wrote = timeout(STEP_MAX, write_json(&mut self.control, object)).await;
-        wrote.map_err(|_| silent())?.map_err(|error| failure(self.session, doing, error))
-    }
-
     /// Waits for the server's next step.
     async fn expect(&mut self, wanted: State) -> Result<(), Failure> {
         match timeout(STEP_MAX, State::read(&mut self.control)).await {
             Ok(Ok(state)) if state == wanted => Ok(()),
             Ok(state) => Err(self.refused(state).await),
-            Err(_) => Err(silent()),
+            Err(_) => Err(silent("server")),
         }
     }
 
@@ -209,16 +203,8 @@ impl Client {
     }
 }
 
-fn silent() -> Failure {
-    Failure::new(Exit::Unreachable, format!("the server has said nothing for {STEP_MAX:?}"))
-        .remedy("check that iperf3 -s or tcpcat bench server listens there")
-}
-
 /// How long a test takes if neither a time nor an amount is given.
 const TIME: Duration = Duration::from_secs(10);
-
-/// How long a server may take for a step.
-const STEP_MAX: Duration = Duration::from_secs(30);
 
 /// How long a goodbye may take.
 const GOODBYE_MAX: Duration = Duration::from_secs(1);

@@ -186,36 +186,45 @@ impl Cookie {
     }
 }
 
-/// Writes an object behind its length.
-pub(super) async fn write_json(
-    writer: &mut (impl AsyncWrite + Unpin),
-    object: &impl Serialize,
-) -> Result<(), ProtocolError> {
-    let text = serde_json::to_vec(object)?;
-    let mut bytes = u32::try_from(text.len()).unwrap_or(u32::MAX).to_be_bytes().to_vec();
-    bytes.extend(text);
-    writer.write_all(&bytes).await?;
-    writer.flush().await?;
-    Ok(())
+/// An object that goes behind its length.
+pub(super) trait Object: Serialize + DeserializeOwned {
+    /// The most bytes of JSON that are taken.
+    const BYTES_MAX: u32;
+
+    async fn write(&self, writer: &mut (impl AsyncWrite + Unpin)) -> Result<(), ProtocolError> {
+        let text = serde_json::to_vec(self)?;
+        let mut bytes = u32::try_from(text.len()).unwrap_or(u32::MAX).to_be_bytes().to_vec();
+        bytes.extend(text);
+        writer.write_all(&bytes).await?;
+        writer.flush().await?;
+        Ok(())
+    }
+
+    /// Reads one. Memory grows with the bytes that arrive, not with the length that is announced.
+    async fn read(reader: &mut (impl AsyncRead + Unpin)) -> Result<Self, ProtocolError> {
+        let (len, max) = (reader.read_u32().await?, Self::BYTES_MAX);
+        if len > max {
+            return Err(ProtocolError::TooLong { len, max });
+        }
+        let mut text = Vec::new();
+        (&mut *reader).take(u64::from(len)).read_to_end(&mut text).await?;
+        if text.len() < len as usize {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+        }
+        // Iperf3 may send the zero that ends a string in C.
+        let end = text.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+        Ok(serde_json::from_slice(&text[..end])?)
+    }
 }
 
-/// Reads an object of at most `max` bytes. Memory grows with what arrives, not with what is announced.
-pub(super) async fn read_json<T: DeserializeOwned>(
-    reader: &mut (impl AsyncRead + Unpin),
-    max: u32,
-) -> Result<T, ProtocolError> {
-    let len = reader.read_u32().await?;
-    if len > max {
-        return Err(ProtocolError::TooLong { len, max });
-    }
-    let mut text = Vec::new();
-    (&mut *reader).take(u64::from(len)).read_to_end(&mut text).await?;
-    if text.len() < len as usize {
-        return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
-    }
-    // Iperf3 may send the zero that ends a string in C.
-    let end = text.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
-    Ok(serde_json::from_slice(&text[..end])?)
+impl Object for Params {
+    /// Iperf3's are some 300 bytes; it takes 8 KiB itself.
+    const BYTES_MAX: u32 = 8 << 10;
+}
+
+impl Object for Results {
+    /// Those of 256 streams are 64 KiB, and a server may add its own output.
+    const BYTES_MAX: u32 = 4 << 20;
 }
 
 /// A count that cJSON may have written as a floating-point number.
@@ -255,13 +264,7 @@ const ALL: [State; 12] = [
 ];
 
 /// With the zero at its end.
-pub(super) const COOKIE_LEN: usize = 37;
-
-/// The most that parameters take. Iperf3's are some 300 bytes; it takes 8 KiB itself.
-pub(super) const PARAMS_MAX: u32 = 8 << 10;
-
-/// The most that results take: those of 256 streams are 64 KiB, and a server may add its own output.
-pub(super) const RESULTS_MAX: u32 = 4 << 20;
+const COOKIE_LEN: usize = 37;
 
 #[cfg(test)]
 mod tests {
@@ -304,7 +307,7 @@ mod tests {
             "len":131072,"pacing_timer":1000,"client_version":"3.12"}"#;
         let mut wire = u32::try_from(text.len()).unwrap().to_be_bytes().to_vec();
         wire.extend(text);
-        let read: Params = read_json(&mut &wire[..], PARAMS_MAX).await.unwrap();
+        let read = Params::read(&mut &wire[..]).await.unwrap();
         let expected = Params {
             tcp: true,
             time: 10,
@@ -317,8 +320,8 @@ mod tests {
         };
         assert_eq!(read, expected);
         let mut again = Vec::new();
-        write_json(&mut again, &expected).await.unwrap();
-        assert_eq!(read_json::<Params>(&mut &again[..], PARAMS_MAX).await.unwrap(), expected);
+        expected.write(&mut again).await.unwrap();
+        assert_eq!(Params::read(&mut &again[..]).await.unwrap(), expected);
     }
 
     #[test]
@@ -332,15 +335,15 @@ mod tests {
     #[tokio::test]
     async fn hostile_json_is_an_error_and_takes_no_memory() {
         let long = [&u32::MAX.to_be_bytes()[..], b"{}"].concat();
-        let read = read_json::<Params>(&mut &long[..], PARAMS_MAX).await;
+        let read = Params::read(&mut &long[..]).await;
         assert!(matches!(read, Err(ProtocolError::TooLong { len: u32::MAX, .. })), "{read:?}");
         let short = [&8u32.to_be_bytes()[..], b"{}"].concat();
-        let read = read_json::<Params>(&mut &short[..], PARAMS_MAX).await;
+        let read = Params::read(&mut &short[..]).await;
         assert!(matches!(read, Err(ProtocolError::Io(_))), "{read:?}");
         let deep = "[".repeat(8000);
         for text in ["", "{", "[]x", r#"{"time":-1}"#, r#"{"parallel":"many"}"#, "\0\0", deep.as_str()] {
             let wire = [&u32::try_from(text.len()).unwrap().to_be_bytes()[..], text.as_bytes()].concat();
-            let read = read_json::<Params>(&mut &wire[..], PARAMS_MAX).await;
+            let read = Params::read(&mut &wire[..]).await;
             assert!(matches!(read, Err(ProtocolError::Json(_))), "{text}: {read:?}");
         }
     }

@@ -9,10 +9,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::flows::{Flows, Settings};
-use super::protocol::{
-    Cookie, PARAMS_MAX, Params, ProtocolError, RESULTS_MAX, Results, State, read_json, write_json,
-};
-use super::{BLOCK_LEN, BLOCK_MAX, Figures, failure};
+use super::protocol::{Cookie, Object, Params, ProtocolError, Results, State};
+use super::{BLOCK_LEN, BLOCK_MAX, Figures, STEP_MAX, failure, silent, step};
 use crate::args::{BenchServerArgs, PeerArgs, STREAMS_MAX, Target};
 use crate::net::{Listener, Stream};
 use crate::session::{Kind, Session, TransferResult};
@@ -164,7 +162,8 @@ impl Server {
         // A client that vanishes is noticed.
         self.control.guard().map_err(|error| session.net.failure("watching the client", &error))?;
         self.say(State::ParamExchange).await?;
-        let params: Params = self.read("reading the parameters", PARAMS_MAX).await?;
+        let params =
+            step(session, "client", "reading the parameters", Params::read(&mut self.control)).await?;
         let settings = match self.settings(&params) {
             Ok(settings) => settings,
             Err((number, what)) => return Err(self.refuse(number, what).await),
@@ -187,10 +186,9 @@ impl Server {
         }
         flows.stop(settings.counts_late).await;
         self.say(State::ExchangeResults).await?;
-        let peers: Results = self.read("reading the results", RESULTS_MAX).await?;
+        let peers = step(session, "client", "reading the results", Results::read(&mut self.control)).await?;
         let own = flows.results();
-        let wrote = timeout(STEP_MAX, write_json(&mut self.control, &own)).await;
-        wrote.map_err(|_| silent())?.map_err(|error| failure(session, "sending the results", error))?;
+        step(session, "client", "sending the results", own.write(&mut self.control)).await?;
         self.say(State::DisplayResults).await?;
         // The client closes the streams before it says that it is done; an older one just closes.
         let _ = timeout(STEP_MAX, State::read(&mut self.control)).await;
@@ -220,7 +218,7 @@ impl Server {
                     flows.restart();
                 }
                 () = sleep_until(ends.unwrap_or(started)), if ends.is_some() => {
-                    return Err(silent());
+                    return Err(silent("client"));
                 }
                 finished = flows.finished() => {
                     // The client says why, or is gone.
@@ -229,7 +227,7 @@ impl Server {
                         (Ok(Ok(State::TestEnd)), _) => Ok(()),
                         (Ok(Ok(state)), _) => Err(left(self.session, Ok(state))),
                         (_, Err(error)) => Err(failure(self.session, "moving data", ProtocolError::Io(error))),
-                        _ => Err(silent()),
+                        _ => Err(silent("client")),
                     };
                 }
             }
@@ -269,11 +267,6 @@ impl Server {
         said.map_err(|error| self.session.net.failure("answering the client", &error))
     }
 
-    async fn read<T: serde::de::DeserializeOwned>(&mut self, doing: &str, max: u32) -> Result<T, Failure> {
-        let read = timeout(STEP_MAX, read_json(&mut self.control, max)).await;
-        read.map_err(|_| silent())?.map_err(|error| failure(self.session, doing, error))
-    }
-
     /// Tells the client that the test cannot be.
     async fn refuse(&mut self, number: u32, what: String) -> Failure {
         let goodbye = async {
@@ -303,18 +296,11 @@ fn left(session: &Session, said: Result<State, ProtocolError>) -> Failure {
     }
 }
 
-fn silent() -> Failure {
-    Failure::new(Exit::Unreachable, format!("the client has said nothing for {STEP_MAX:?}"))
-}
-
 /// How many connections without a cookie are listened to at once.
 const LOBBY_MAX: usize = 256;
 
 /// How long a connection may take for its cookie.
 const COOKIE_MAX: Duration = Duration::from_secs(10);
-
-/// How long a client may take for a step.
-const STEP_MAX: Duration = Duration::from_secs(30);
 
 /// How long a goodbye may take.
 const GOODBYE_MAX: Duration = Duration::from_secs(1);

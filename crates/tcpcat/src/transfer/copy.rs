@@ -43,30 +43,30 @@ pub(crate) enum Broken {
 
 impl<'a> Copier<'a> {
     /// Calls `count` with the length of each copied piece.
-    pub(crate) fn new(count: impl Fn(usize) + Send + Sync + 'a) -> Self {
+    pub fn new(count: impl Fn(usize) + Send + Sync + 'a) -> Self {
         Self { hasher: None, pace: None, interrupt: None, count: Box::new(count) }
     }
 
     /// Hashes the copied data.
-    pub(crate) fn hashing(mut self, hash: bool) -> Self {
+    pub fn hashing(mut self, hash: bool) -> Self {
         self.hasher = hash.then(Hasher::new);
         self
     }
 
     /// Limits the rate, in bits a second.
-    pub(crate) fn paced(mut self, bits_per_second: Option<u64>) -> Self {
+    pub fn paced(mut self, bits_per_second: Option<u64>) -> Self {
         self.pace = bits_per_second.map(Pace::new);
         self
     }
 
     /// Stops when the user interrupts.
-    pub(crate) fn until(mut self, interrupt: &'a Interrupt) -> Self {
+    pub fn until(mut self, interrupt: &'a Interrupt) -> Self {
         self.interrupt = Some(interrupt);
         self
     }
 
     /// Copies until `reader` ends. Neither side is closed.
-    pub(crate) async fn copy<R, W>(
+    pub async fn copy<R, W>(
         mut self,
         reader: &mut R,
         writer: &mut W,
@@ -161,17 +161,17 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    pub(crate) fn new(bits_per_second: u64) -> Self {
+    pub fn new(bits_per_second: u64) -> Self {
         Self { bits_per_second: bits_per_second.max(1), through: Instant::now() }
     }
 
     /// The bytes of a twentieth of a second, within limits.
-    pub(crate) fn piece(&self) -> usize {
+    pub fn piece(&self) -> usize {
         usize::try_from(self.bits_per_second / 8 / 20).unwrap_or(PIECE_MAX).clamp(1, PIECE_MAX)
     }
 
     /// When `len` more bytes may go. Unused time is lost: no burst follows a pause.
-    pub(crate) fn take(&mut self, len: usize) -> Instant {
+    pub fn take(&mut self, len: usize) -> Instant {
         let due = self.through.max(Instant::now());
         self.through = due + Duration::from_secs_f64(len as f64 * 8.0 / self.bits_per_second as f64);
         due

@@ -69,9 +69,9 @@ impl Peer {
 }
 
 /// A receiver beside a naive one, which keeps every byte with the times at which it came and went. The
-/// receiver takes all that it offered; the edge never goes back (RFC 9293 SHLD-14) and moves by a segment or
-/// half of the buffer (§3.8.6.2.2); no more waits than twice what the application has shown that it takes in
-/// a round trip, and twice that while it grows.
+/// receiver takes every byte that it offered to take. Its edge never goes back (RFC 9293 SHLD-14) and moves
+/// by at least a segment or half of the buffer (§3.8.6.2.2). At most twice the bytes wait that the
+/// application takes in a round trip, and twice that while it takes more each time.
 #[test]
 fn receiver_offers_what_a_naive_one_could_keep() {
     for number in 0..200 {
