@@ -34,6 +34,8 @@ pub(super) struct Arrivals {
     unspoken: JoinSet<Knock>,
     /// Their tasks, the oldest first, some of which have ended.
     order: VecDeque<AbortHandle>,
+    /// Whether further files are received after this one.
+    pub keeps_open: bool,
     /// Connections that bring another file than the one that is being received, the oldest first.
     held: VecDeque<Opened>,
 }
@@ -58,7 +60,12 @@ enum Knock {
 
 impl Arrivals {
     /// Listens, or connects once.
-    pub async fn open(session: &'static Session, args: &FileArgs, target: &Target) -> Result<Self, Failure> {
+    pub async fn open(
+        session: &'static Session,
+        args: &FileArgs,
+        target: &Target,
+        keeps_open: bool,
+    ) -> Result<Self, Failure> {
         let verify = args.move_.verify || args.streams > 1;
         let listener = match target {
             Target::Listen { .. } => Some(session.listen(target, &args.peer).await?),
@@ -66,7 +73,8 @@ impl Arrivals {
         };
         let request = Arc::new(Request { args: args.clone(), target: target.clone(), verify });
         let (unspoken, order) = (JoinSet::new(), VecDeque::new());
-        let mut arrivals = Self { session, request, listener, unspoken, order, held: VecDeque::new() };
+        let mut arrivals =
+            Self { session, request, listener, unspoken, order, keeps_open, held: VecDeque::new() };
         arrivals.connect(1);
         Ok(arrivals)
     }
@@ -105,10 +113,13 @@ impl Arrivals {
         }
     }
 
-    /// Ends the listening, and all connections that have not spoken.
-    pub fn close(&mut self) {
-        self.listener = None;
-        self.unspoken.abort_all();
+    /// The only connection of a file has come. Unless further files follow, this ends the listening, and all
+    /// connections that have not spoken: they have nothing more to wait for.
+    pub fn close_after_last(&mut self) {
+        if !self.keeps_open {
+            self.listener = None;
+            self.unspoken.abort_all();
+        }
     }
 
     /// The next connection that brings something.

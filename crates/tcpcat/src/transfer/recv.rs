@@ -75,9 +75,9 @@ async fn recv(
         return recv_each(session, &args, &target).await;
     }
     let store = Store::create(&args, args.file.clone())?;
-    let mut arrivals = Arrivals::open(session, &args, &target).await?;
+    let mut arrivals = Arrivals::open(session, &args, &target, keep_open).await?;
     match arrivals.first().await {
-        Ok(first) => recv_one(session, &args, &mut arrivals, first, store, keep_open).await,
+        Ok(first) => recv_one(session, &args, &mut arrivals, first, store).await,
         Err(failure) => Err(broken_off(session, store, failure)),
     }
 }
@@ -93,7 +93,7 @@ async fn recv_each(
         // A destination that cannot be written is better known before a sender comes.
         drop(PartFile::create(&args.file)?);
     }
-    let mut arrivals = Arrivals::open(session, args, target).await?;
+    let mut arrivals = Arrivals::open(session, args, target, true).await?;
     let mut number = 0;
     loop {
         let first = match arrivals.next_file().await {
@@ -106,7 +106,7 @@ async fn recv_each(
             if into_directory { free_name(args, &first.stream, &mut number) } else { args.file.clone() };
         session.meter.begin_file();
         let store = Store::create(args, path.clone())?;
-        match recv_one(session, args, &mut arrivals, first, store, true).await {
+        match recv_one(session, args, &mut arrivals, first, store).await {
             Ok(outcome) => {
                 let (bytes, _) = session.meter.of_file();
                 session.observer.say(&described(&who, bytes, &path, &outcome));
@@ -154,9 +154,8 @@ async fn recv_one(
     arrivals: &mut Arrivals,
     first: Opened,
     store: Store,
-    keep_open: bool,
 ) -> Result<TransferResult, Failure> {
-    match receive(session, args, arrivals, first, &store, keep_open).await {
+    match receive(session, args, arrivals, first, &store).await {
         Ok(received) => commit(session, args, store, received).await,
         Err(failure) => Err(broken_off(session, store, failure)),
     }
@@ -183,18 +182,14 @@ async fn receive(
     arrivals: &mut Arrivals,
     first: Opened,
     store: &Store,
-    keep_open: bool,
 ) -> Result<Received, Failure> {
     let started = Instant::now();
     let (copied, streams) = match first.opening {
         Opening::Plain(seen) => {
-            if !keep_open {
-                // Who is still silent has nothing more to wait for.
-                arrivals.close();
-            }
+            arrivals.close_after_last();
             plain(session, first.stream, seen, store, args).await?
         }
-        Opening::Header(header) => parts(session, arrivals, store, (first.stream, header), keep_open).await?,
+        Opening::Header(header) => parts(session, arrivals, store, (first.stream, header)).await?,
     };
     Ok(Received { copied, took: started.elapsed(), streams })
 }
@@ -310,7 +305,6 @@ async fn parts(
     arrivals: &mut Arrivals,
     store: &Store,
     first: (Stream, Header),
-    keep_open: bool,
 ) -> Result<(Option<Copied>, Vec<Waiting>), Failure> {
     let header = first.1;
     let count = header.part.1;
@@ -319,7 +313,7 @@ async fn parts(
     session.meter.expect(total.unwrap_or(0));
     store.in_pieces.store(count > 1, Ordering::Relaxed);
     let mut receiving = JoinSet::new();
-    let received = gather(session, arrivals, store, first, keep_open, &mut receiving).await;
+    let received = gather(session, arrivals, store, first, &mut receiving).await;
     // The other streams are reset, and their tasks have released the file.
     receiving.shutdown().await;
     let received = received?;
@@ -342,7 +336,6 @@ async fn gather(
     arrivals: &mut Arrivals,
     store: &Store,
     (stream, header): (Stream, Header),
-    keep_open: bool,
     receiving: &mut JoinSet<Result<ReceivedPart, Failure>>,
 ) -> Result<Vec<ReceivedPart>, Failure> {
     let host = |stream: &Stream| stream.peer_addr().ok().map(|peer| peer.ip());
@@ -362,7 +355,7 @@ async fn gather(
             failure = &mut breaks_off => return Err(failure),
             next = arrivals.next(), if opened.len() < count => {
                 let next = next?;
-                if keep_open && !belongs(&next, &header) {
+                if arrivals.keeps_open && !belongs(&next, &header) {
                     arrivals.hold(next);
                     continue;
                 }
