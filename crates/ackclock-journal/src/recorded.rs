@@ -44,6 +44,11 @@ impl RecordedEndpoint {
         Self { endpoint, journal: journal.map(Box::new) }
     }
 
+    /// The endpoint itself, for calls that a recording has no place for; `None` if there is a recording.
+    pub fn unrecorded(&mut self) -> Option<&mut Endpoint> {
+        if self.journal.is_none() { Some(&mut self.endpoint) } else { None }
+    }
+
     /// Where the calls go.
     #[must_use]
     pub fn journal(&self) -> Option<&Journal> {

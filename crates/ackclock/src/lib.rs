@@ -157,6 +157,7 @@ mod dns;
 mod driver;
 mod error;
 mod frameworks;
+mod frozen;
 #[cfg(all(feature = "hand-over", target_os = "linux"))]
 mod hand_over;
 mod handle;
@@ -199,10 +200,10 @@ mod warnings;
 pub use ackclock_core::{Algorithm, KeyChain, KeyChainError, MasterKey};
 pub use ackclock_core::{
     Codepoint, ConnectError, ConnectionError, ConnectionInfo, Counters, DeliveryInfo, Experiment, FourTuple,
-    Histogram, IcmpError, Instant, Keepalive, KnownPath, Limits, ListenError, Measure, MtuProbing,
-    OptionError, OtherError, OtherPacket, PathCacheConfig, PingPolicy, ReassemblyConfig, Shaping, State,
-    TcpConfig, UdpMeta, UdpOptions, UdpSocketError, UdpTransmit, Unreachable, UserTimeoutOption, bandwidth,
-    congestion, profile, rtt, trace,
+    FreezeError, Histogram, IcmpError, Instant, Keepalive, KnownPath, Limits, ListenError, Measure,
+    MtuProbing, OptionError, OtherError, OtherPacket, PathCacheConfig, PingPolicy, ReassemblyConfig, Shaping,
+    State, TcpConfig, ThawError, UdpMeta, UdpOptions, UdpSocketError, UdpTransmit, Unreachable,
+    UserTimeoutOption, bandwidth, congestion, profile, rtt, trace,
 };
 /// The devices under a stack: TUN, TAP, raw and packet sockets, memory, recordings. A program needs no other
 /// crate.
@@ -226,6 +227,7 @@ pub use self::frameworks::Connector;
 pub use self::frameworks::TcpListenerStream;
 #[cfg(feature = "quinn")]
 pub use self::frameworks::quinn;
+pub use self::frozen::{Frozen, Recorded};
 #[cfg(all(feature = "hand-over", target_os = "linux"))]
 pub use self::hand_over::{HandOverError, TakenOver};
 pub use self::handle::Stack;

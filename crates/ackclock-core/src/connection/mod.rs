@@ -29,6 +29,7 @@ mod limiter;
 mod open;
 mod pending;
 mod pmtu;
+mod portable;
 mod quiet;
 mod receive;
 mod segment;
@@ -105,6 +106,7 @@ pub(crate) use self::open::{
 pub(crate) use self::pmtu::believed_mtu;
 #[cfg(test)]
 pub(crate) use self::pmtu::{PMTU_MIN_V4, plateau_below};
+pub(crate) use self::portable::Portable;
 pub use self::state::State;
 pub(crate) use self::transmit::Outgoing;
 pub(crate) use self::user_timeout::told_user_timeout;

@@ -12,8 +12,9 @@ use ackclock_form::{Form, FormError, Reader, Writer};
 
 use super::Endpoint;
 use super::demux::Target;
-use super::slot::Owner;
+use super::slot::{Owner, Slot};
 use crate::budget::MemoryMax;
+use crate::tuple::FourTuple;
 use crate::{ConnectError, Connection, ConnectionId, Instant};
 
 impl Endpoint {
@@ -57,7 +58,7 @@ impl Endpoint {
         Ok(())
     }
 
-    fn check_freezable(&self) -> Result<(), FreezeError> {
+    pub(super) fn check_freezable(&self) -> Result<(), FreezeError> {
         if self.tuples.is_sharded() {
             return Err(FreezeError::Sharded);
         }
@@ -66,6 +67,30 @@ impl Endpoint {
             return Err(FreezeError::Keys);
         }
         Ok(())
+    }
+
+    /// The connection, if it may leave the endpoint.
+    pub(super) fn freezable(&self, id: ConnectionId) -> Result<&Slot, FreezeError> {
+        self.check_freezable()?;
+        let slot = self.connections.get(id.index, id.generation);
+        let slot = slot.filter(|slot| slot.is_bound() && slot.owner() == Owner::Application);
+        let slot = slot.ok_or(FreezeError::NoConnection)?;
+        if slot.is_looped() { Err(FreezeError::Looped) } else { Ok(slot) }
+    }
+
+    /// Whether the endpoint could have opened a connection between these addresses.
+    pub(super) fn check_free(&self, tuple: &FourTuple) -> Result<(), ThawError> {
+        if !self.addresses.valid_peer(tuple.remote()) || self.addresses.is_own(tuple.remote_addr) {
+            return Err(ConnectError::InvalidRemote(tuple.remote()).into());
+        }
+        self.local_addr_for(tuple.remote_addr, Some(tuple.local_addr))?;
+        if self.connections.len() >= self.config.connections_max {
+            return Err(ConnectError::TooManyConnections(self.config.connections_max).into());
+        }
+        match self.find(tuple) {
+            Some(_) => Err(ConnectError::AddressInUse(tuple.remote()).into()),
+            None => Ok(()),
+        }
     }
 
     /// Takes a connection out of the endpoint as bytes, unread and unsent data included. The endpoint that
@@ -80,13 +105,7 @@ impl Endpoint {
     /// or the peer is the endpoint itself. The connection stays as it was.
     pub fn freeze_connection(&mut self, now: Instant, id: ConnectionId) -> Result<Vec<u8>, FreezeError> {
         let now = self.advance(now);
-        self.check_freezable()?;
-        let slot = self.connections.get(id.index, id.generation);
-        let slot = slot.filter(|slot| slot.is_bound() && slot.owner() == Owner::Application);
-        let slot = slot.ok_or(FreezeError::NoConnection)?;
-        if slot.is_looped() {
-            return Err(FreezeError::Looped);
-        }
+        let slot = self.freezable(id)?;
         let mut out = Writer::default();
         let budget = self.memory.budget();
         budget.leave_out(&mut out);
@@ -161,17 +180,7 @@ impl Endpoint {
         input.lend(Arc::new(MemoryMax(0)));
         let connection: Connection = Form::read(&mut input)?;
         input.end()?;
-        let tuple = connection.tuple();
-        if !self.addresses.valid_peer(tuple.remote()) || self.addresses.is_own(tuple.remote_addr) {
-            return Err(ConnectError::InvalidRemote(tuple.remote()).into());
-        }
-        self.local_addr_for(tuple.remote_addr, Some(tuple.local_addr))?;
-        if self.connections.len() >= self.config.connections_max {
-            return Err(ConnectError::TooManyConnections(self.config.connections_max).into());
-        }
-        if self.find(&tuple).is_some() {
-            return Err(ConnectError::AddressInUse(tuple.remote()).into());
-        }
+        self.check_free(&connection.tuple())?;
         if connection.is_gone() {
             return Err(FormError::Invariant("Connection").into());
         }

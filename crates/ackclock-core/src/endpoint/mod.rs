@@ -78,6 +78,7 @@ mod output;
 mod passive;
 mod path_cache;
 mod pings;
+mod portable;
 mod replies;
 mod schedule;
 mod shaper;

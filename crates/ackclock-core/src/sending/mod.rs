@@ -363,11 +363,8 @@ impl Flight {
 
     /// Replaces the controller by one that starts from the present window and threshold.
     pub(crate) fn replace_controller(&mut self, call: &mut Call<'_>) {
-        let start = Start { smss: self.smss, initial_window: self.control.cwnd(), now: call.now };
         let ssthresh = self.control.ssthresh();
-        self.control.replace(call.tcp.congestion.create(&start));
-        // RFC 5681 §3.1: losses have set ssthresh for this path. It outlives the controller that set it.
-        self.control.limit_slow_start(ssthresh);
+        self.begin_with(call, self.control.cwnd(), ssthresh);
         if self.control.ssthresh() != ssthresh {
             self.policy.on_threshold_change();
         }
@@ -375,6 +372,15 @@ impl Flight {
             // The new one has not reduced anything that it could take back.
             history.undo.let_reduction_stand();
         }
+    }
+
+    /// A controller begins with this window and threshold.
+    pub(crate) fn begin_with(&mut self, call: &mut Call<'_>, cwnd: u64, ssthresh: u64) {
+        let initial_window = cwnd.max(u64::from(self.smss));
+        let start = Start { smss: self.smss, initial_window, now: call.now };
+        self.control.replace(call.tcp.congestion.create(&start));
+        // RFC 5681 §3.1: losses have set ssthresh for this path. It outlives the controller that set it.
+        self.control.limit_slow_start(ssthresh);
         self.trace_window(call, WindowCause::Start);
     }
 
@@ -809,6 +815,14 @@ impl Flight {
     /// does not.
     fn is_probe_due(&self, now: Instant) -> bool {
         self.probe.deadline() <= now && (self.probe.is_first() || self.rto.deadline() > now)
+    }
+
+    /// It is not known which outstanding segments have arrived: the tail is probed at once, and the answer
+    /// shows it.
+    pub(crate) fn probe_tail(&mut self) {
+        if self.has_probe() {
+            self.probe.fire();
+        }
     }
 
     /// The probe's time has come.

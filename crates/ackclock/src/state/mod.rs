@@ -486,6 +486,17 @@ impl StackState {
         }
     }
 
+    /// The connection has left the endpoint: tasks that wait for it learn that.
+    pub(crate) fn forget(&mut self, id: ConnectionId) {
+        self.own.remove(&id);
+        #[cfg(all(feature = "hand-over", target_os = "linux"))]
+        self.keys.remove(&id);
+        if let Some(slot) = self.streams.get_mut(id) {
+            slot.wake_all(&mut self.woken);
+        }
+        self.streams.remove(id, &mut self.woken);
+    }
+
     /// Gives up a connection as SO_LINGER asks: without it the connection closes by itself; with zero it is
     /// reset; with a time it closes, and is reset if that takes longer.
     pub(crate) fn release(&mut self, now: Instant, id: ConnectionId) {

@@ -18,6 +18,7 @@ mod drain;
 mod drops;
 mod failures;
 mod feedback;
+mod frozen;
 mod lifetime;
 mod links;
 mod metrics;

@@ -195,6 +195,14 @@ impl Marking {
         Self(Some(state))
     }
 
+    /// The agreement, if it is on the signals of RFC 3168. The counters of Accurate ECN are not known to
+    /// another connection, which does without ECN then.
+    pub fn agreement(&self) -> Option<Agreement> {
+        let state = self.0.as_ref()?;
+        let classic = matches!(state.feedback, Feedback::Classic(_));
+        classic.then_some(Agreement { form: Ecn::Classic, capable: state.capable })
+    }
+
     /// Whether ECN was not agreed on.
     #[inline]
     pub fn is_off(&self) -> bool {

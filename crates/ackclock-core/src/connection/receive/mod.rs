@@ -166,6 +166,16 @@ impl ReceiveHalf {
         self.fin
     }
 
+    /// Text that arrived in an earlier life and was not read, behind which the peer was offered `shown`
+    /// bytes. Returns whether there is room for it.
+    pub fn resume(&mut self, now: Instant, unread: &[u8], shown: u32) -> bool {
+        let received = self.buffer.insert(self.nxt, unread, None);
+        self.nxt += received.advanced;
+        self.edge = self.nxt + u64::from(shown);
+        self.waits_since = now;
+        received.advanced == unread.len() as u64
+    }
+
     /// The peer's FIN is at `fin`, if no other has come before. Bytes beyond it cannot exist.
     pub fn note_fin(&mut self, fin: Position) {
         if self.fin.is_none() {

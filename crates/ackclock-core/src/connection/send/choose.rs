@@ -341,6 +341,21 @@ impl SendHalf {
         self.flight.arm_tail_probe(lent.call.now);
     }
 
+    /// Text that was written in an earlier life; its first `sent` bytes left then. Returns whether there is
+    /// room for it.
+    pub(in crate::connection) fn resume_text(&mut self, lent: &mut Lent<'_>, text: &[u8], sent: u32) -> bool {
+        if self.append(text, text.len()) < text.len() {
+            return false;
+        }
+        let (start, end) = (self.flight.nxt(), self.flight.nxt() + u64::from(sent));
+        if start < end {
+            let segment = self.smss();
+            self.note_sent(lent, Chosen { start, end, reason: SendReason::NewData }, segment);
+            self.flight.probe_tail();
+        }
+        true
+    }
+
     /// Everything written has left.
     #[inline]
     fn forget_cork(&mut self, lent: &mut Lent<'_>) {

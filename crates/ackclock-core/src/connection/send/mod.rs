@@ -212,6 +212,16 @@ impl SendHalf {
         self.wnd
     }
 
+    /// The largest window that the peer has offered, in bytes.
+    pub(super) fn max_wnd(&self) -> u32 {
+        self.max_wnd
+    }
+
+    /// The peer's MSS.
+    pub(super) fn peer_mss(&self) -> u32 {
+        self.peer_mss
+    }
+
     /// Shift count of the peer's windows.
     #[inline]
     pub(super) fn scale(&self) -> u8 {
@@ -317,6 +327,11 @@ impl SendHalf {
             return [&[], &[]];
         }
         self.buffer.slices(start.index_from(self.base), len)
+    }
+
+    /// All text from SND.UNA on that was written.
+    pub(super) fn text(&self) -> Vec<u8> {
+        self.buffer.chunks().flatten().copied().collect()
     }
 
     /// Whether nothing is outstanding or waits, so that only a probe can show whether the peer is there.
@@ -470,6 +485,26 @@ impl SendHalf {
         self.max_wnd = self.wnd;
         self.wl1 = irs;
         self.wl2 = self.flight.una();
+    }
+
+    /// The peer's window as it stood in an earlier life, and the largest that it had offered, in bytes. Its
+    /// next segment, at `start` or later, may change it.
+    pub(super) fn resume_offer(&mut self, start: Position, (wnd, max_wnd): (u32, u32)) {
+        self.wnd = wnd;
+        self.max_wnd = max_wnd.max(wnd);
+        self.wl1 = start;
+        self.wl2 = self.flight.una();
+    }
+
+    /// The controller begins with the window and the threshold of an earlier life.
+    pub(super) fn resume_window(&mut self, lent: &mut Lent<'_>, (cwnd, ssthresh): (u64, u64)) {
+        self.flight.begin_with(&mut lent.call, cwnd, ssthresh);
+    }
+
+    /// The FIN left in an earlier life, and was acknowledged.
+    pub(super) fn resume_acked_fin(&mut self) {
+        // As an acknowledged SYN, it gives no round trip.
+        self.flight.on_syn_acked(self.data_end() + 1);
     }
 
     /// Bytes of the SYN's data were acknowledged with it. Returns how many.
@@ -1084,14 +1119,6 @@ impl SendHalf {
 impl SendHalf {
     pub(super) fn flight(&self) -> &Flight {
         &self.flight
-    }
-
-    pub(super) fn max_wnd(&self) -> u32 {
-        self.max_wnd
-    }
-
-    pub(super) fn peer_mss(&self) -> u32 {
-        self.peer_mss
     }
 
     pub(super) fn budget(&self) -> &crate::budget::Budget {

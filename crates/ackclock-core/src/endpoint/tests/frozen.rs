@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::congestion::Registry;
-use crate::{ConnectError, FormError, FreezeError, ThawError};
+use crate::{ConnectError, Connection, FormError, FreezeError, ThawError};
 
 const LEN: usize = 300_000;
 
@@ -64,6 +64,42 @@ impl Transfer {
             assert!(again == form, "the same state has the same form");
             *id = end.thaw_connection(pair.now, &form, &Registry::builtin()).unwrap().id;
         }
+    }
+
+    /// Both ends go on at endpoints that were just made, by the portable form and with this controller.
+    fn move_both_portably(&mut self, controller: &str) {
+        let Self { pair, client, server, .. } = self;
+        let congestion = Registry::builtin().find(controller).unwrap();
+        for (end, id, addr) in [(&mut pair.client, client, CLIENT), (&mut pair.server, server, SERVER)] {
+            let form = end.freeze_portable(pair.now, *id).unwrap();
+            assert!(end.connection(*id).is_none() && end.poll_transmit(pair.now, LIMITS).is_none());
+            *end = Endpoint::new(config(addr), pair.now);
+            let tcp = TcpConfig { congestion: congestion.clone(), ..TcpConfig::default() };
+            *id = end.thaw_portable(pair.now, &form, tcp).unwrap();
+        }
+    }
+}
+
+/// However often a connection moves, and with whichever controllers, every byte arrives.
+#[test]
+fn connection_that_moves_portably_loses_nothing() {
+    for every in [3, 7, 40] {
+        let mut transfer = Transfer::new();
+        let mut controllers = ["newreno", "vegas", "bbr", "cubic", "reno"].iter().cycle();
+        let mut moves = 0;
+        for step in 1..20_000 {
+            if transfer.received.len() == LEN {
+                break;
+            }
+            if step % every == 0 {
+                transfer.move_both_portably(controllers.next().unwrap());
+                moves += 1;
+            }
+            transfer.step();
+        }
+        let expected: Vec<u8> = (0..LEN).map(Transfer::byte).collect();
+        let got = transfer.received.len();
+        assert!(transfer.received == expected, "{got} bytes, moved every {every}, {moves} times");
     }
 }
 
@@ -174,4 +210,133 @@ fn what_could_not_have_opened_the_connection_refuses_it() {
     while transfer.received.len() < LEN {
         transfer.step();
     }
+}
+
+/// A connection of each state that has a portable form, at its client, with unread and unacknowledged text.
+#[test]
+fn each_open_state_has_a_portable_form_and_goes_on_to_its_end() {
+    let ends = [(false, false), (true, false), (false, true), (true, true)];
+    for ((client_shuts, server_shuts), delivered) in
+        ends.into_iter().flat_map(|ends| [0, 1, 2, 4].map(|delivered| (ends, delivered)))
+    {
+        let mut transfer = Transfer::new();
+        transfer.pair.lose = |_, _| false;
+        let (now, ids) = (transfer.pair.now, [transfer.client, transfer.server]);
+        let pair = &mut transfer.pair;
+        for (end, id, shuts) in
+            [(&mut pair.client, ids[0], client_shuts), (&mut pair.server, ids[1], server_shuts)]
+        {
+            end.update(now, id, |connection, now| {
+                assert_eq!(connection.write(now, &[7; 20_000]), Ok(20_000));
+                if shuts {
+                    connection.shutdown(now).unwrap();
+                }
+            });
+        }
+        let mut read = [0, 0];
+        for _ in 0..delivered {
+            exchange(pair);
+        }
+        let Some(state) = pair.client.connection(ids[0]).map(Connection::state) else { continue };
+        let form = pair.client.freeze_portable(pair.now, ids[0]);
+        if matches!(state, State::TimeWait | State::Closed) {
+            assert_eq!(form, Err(FreezeError::NoConnection));
+            continue;
+        }
+        pair.client = Endpoint::new(config(CLIENT), pair.now);
+        let client = pair.client.thaw_portable(pair.now, &form.unwrap(), TcpConfig::default()).unwrap();
+        assert_eq!(pair.client.connection(client).map(Connection::state), Some(state));
+        // Both applications read to the end and close.
+        for _ in 0..400 {
+            let now = pair.now;
+            for (at, (end, id)) in
+                [(&mut pair.client, client), (&mut pair.server, ids[1])].into_iter().enumerate()
+            {
+                end.update(now, id, |connection, now| {
+                    let mut into = [0; 30_000];
+                    let len = connection.read(now, &mut into).unwrap_or(0);
+                    assert!(into[..len].iter().all(|&byte| byte == 7));
+                    read[at] += len;
+                    let _ = connection.shutdown(now);
+                });
+            }
+            exchange(pair);
+        }
+        assert_eq!(read, [20_000; 2], "{state:?} after {delivered} exchanges");
+        for (end, id) in [(&pair.client, client), (&pair.server, ids[1])] {
+            let state = end.connection(id).map_or(State::Closed, Connection::state);
+            assert!(matches!(state, State::Closed | State::TimeWait), "{state:?} in the end");
+        }
+    }
+}
+
+/// Everything that both ends send arrives 5 ms later.
+fn exchange(pair: &mut Pair) {
+    let packets = [pair.carry(0), pair.carry(1)];
+    pair.now += Pair::DELAY;
+    let now = pair.now;
+    for (packets, end) in packets.iter().zip([&mut pair.server, &mut pair.client]) {
+        packets.iter().for_each(|packet| end.handle_packet(now, packet, RxMeta::default()));
+        end.handle_timeout(now);
+    }
+}
+
+#[test]
+fn damaged_portable_form_is_refused_or_goes_on() {
+    let mut transfer = Transfer::new();
+    (0..3).for_each(|_| transfer.step());
+    let now = transfer.pair.now;
+    let form = transfer.pair.client.freeze_portable(now, transfer.client).unwrap();
+    let thaw = |form: &[u8]| {
+        let mut endpoint = Endpoint::new(config(CLIENT), now);
+        let thawed = endpoint.thaw_portable(now, form, TcpConfig::default());
+        if let Ok(id) = thawed {
+            go_on(&mut endpoint, id, now);
+        } else {
+            assert_eq!((endpoint.connection_count(), endpoint.memory().0), (0, 0), "nothing is left of it");
+        }
+        thawed.is_ok()
+    };
+    assert!(thaw(&form));
+    let places: Vec<usize> =
+        (0..form.len()).filter(|at| *at < 200 || at % 997 == 0 || form.len() - at < 100).collect();
+    assert!(places.iter().all(|&len| !thaw(&form[..len])), "a part of it is refused");
+    let mut refused = 0;
+    for &at in &places {
+        for bit in 0..8 {
+            let mut damaged = form.clone();
+            damaged[at] ^= 1 << bit;
+            refused += usize::from(!thaw(&damaged));
+        }
+    }
+    assert!((300..8 * places.len()).contains(&refused), "{refused} of {}", 8 * places.len());
+}
+
+/// A sender in the middle of a lossy transfer, as version 1 wrote it (with `UPDATE_SNAPSHOTS=1`). Later
+/// versions must read it.
+#[test]
+fn portable_form_of_version_1_is_read() {
+    let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/src/endpoint/tests/portable-1.form");
+    if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
+        let mut transfer = Transfer::new();
+        (0..4).for_each(|_| transfer.step());
+        let form = transfer.pair.client.freeze_portable(transfer.pair.now, transfer.client).unwrap();
+        std::fs::write(kept, form).unwrap();
+    }
+    let form = std::fs::read(kept).unwrap();
+    // Another clock, which began long before.
+    let now = Instant::from_millis(7_000_000_000);
+    let mut endpoint = Endpoint::new(config(CLIENT), now);
+    let id = endpoint.thaw_portable(now, &form, TcpConfig::default()).unwrap();
+    let info = endpoint.connection(id).unwrap().info(now);
+    assert_eq!(
+        (info.state, endpoint.connection(id).unwrap().tuple().remote()),
+        (State::Established, server())
+    );
+    assert!(info.unacked > 0 && info.send_queue > 0 && info.cwnd > 10_000, "{info:?}");
+    let packet = endpoint.poll_transmit(now, LIMITS).expect("the tail is probed").to_vec();
+    let text: Vec<u8> = packet[packet.len() - 1000..].to_vec();
+    let first = (0..251).find(|&byte| byte == usize::from(text[0])).unwrap();
+    let expected: Vec<u8> = (first..first + 1000).map(Transfer::byte).collect();
+    assert_eq!(text, expected, "a part of the stream");
 }
