@@ -46,6 +46,8 @@
 
 mod addresses;
 mod batch;
+#[cfg(feature = "os")]
+mod busy;
 pub mod capture;
 #[cfg(feature = "os")]
 pub mod configure;

@@ -12,6 +12,7 @@ use std::task::{Context, Poll};
 use ackclock_wire::{TxPacket, gso};
 use libc::c_short;
 
+use crate::busy::when_free;
 use crate::configure::TunTap;
 use crate::error::{TUN_PATH, check_name};
 use crate::fd::{Attachment, ReadStep, TunFd};
@@ -118,7 +119,8 @@ pub(crate) fn attach(name: &str, kind: TunTap) -> Result<File, OpenError> {
         let error = io::Error::from(io::ErrorKind::Unsupported);
         return Err(unsupported(name, "the kernel's TUN driver has no IFF_VNET_HDR", &error));
     }
-    sys::attach_interface(file.as_fd(), name, kind.flags() as c_short | FLAGS)
+    let flags = kind.flags() as c_short | FLAGS;
+    when_free(|| sys::attach_interface(file.as_fd(), name, flags), io::Error::raw_os_error)
         .map_err(|error| OpenError::from_io(name, kind, error))?;
     agree(file.as_fd(), name)?;
     Ok(file)

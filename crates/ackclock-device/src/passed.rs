@@ -13,6 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 
 use ackclock_link::HEADER_LEN;
 
+use crate::busy::when_free;
 use crate::configure::TunTap;
 use crate::error::{TUN_PATH, check_name};
 use crate::fd::{Attachment, TunFd};
@@ -118,7 +119,7 @@ impl PassedFd {
             let file = File::options().read(true).write(true).open(TUN_PATH)?;
             // Both fit the 16 bits of `ifr_flags`.
             let flags = (libc::IFF_TUN | libc::IFF_NO_PI) as libc::c_short;
-            sys::attach_interface(file.as_fd(), name, flags)?;
+            when_free(|| sys::attach_interface(file.as_fd(), name, flags), io::Error::raw_os_error)?;
             Ok(file)
         };
         let file = make().map_err(|error| OpenError::from_io(name, TunTap::TUN, error))?;

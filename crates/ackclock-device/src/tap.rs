@@ -10,6 +10,7 @@ use ackclock_link::{HEADER_LEN, MacAddr};
 use ackclock_wire::TxPacket;
 use tun_tap::{Iface, Mode};
 
+use crate::busy::when_free;
 use crate::configure::TunTap;
 use crate::error::check_name;
 use crate::fd::{Attachment, ReadStep, TunFd};
@@ -73,7 +74,7 @@ impl TapDevice {
     }
 
     fn plain(name: &str) -> Result<Self, OpenError> {
-        let interface = Iface::without_packet_info(name, Mode::Tap)
+        let interface = when_free(|| Iface::without_packet_info(name, Mode::Tap), io::Error::raw_os_error)
             .map_err(|error| OpenError::from_io(name, TunTap::TAP, error))?;
         #[expect(unsafe_code, reason = "the crate gives up a bare descriptor")]
         // SAFETY: `into_raw_fd` gives up the only ownership of an open descriptor.

@@ -12,6 +12,7 @@ use std::task::{Context, Poll};
 use ackclock_wire::{RxMeta, TxPacket, gso};
 use tun_tap::{Iface, Mode};
 
+use crate::busy::when_free;
 use crate::configure::TunTap;
 use crate::error::check_name;
 use crate::fd::{Attachment, ReadStep, TunFd};
@@ -34,7 +35,7 @@ impl TunDevice {
     /// If the caller's tokio runtime has no I/O driver.
     pub fn open(name: &str) -> Result<Self, OpenError> {
         check_name(name)?;
-        let interface = Iface::without_packet_info(name, Mode::Tun)
+        let interface = when_free(|| Iface::without_packet_info(name, Mode::Tun), io::Error::raw_os_error)
             .map_err(|error| OpenError::from_io(name, TunTap::TUN, error))?;
         #[expect(unsafe_code, reason = "the crate gives up a bare descriptor")]
         // SAFETY: `into_raw_fd` gives up the only ownership of an open descriptor.

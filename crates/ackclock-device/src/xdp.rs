@@ -25,14 +25,13 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::thread;
-use std::time::Duration;
 
 use ackclock_link::{HEADER_LEN, MacAddr};
 use ackclock_wire::checksum::sum;
 use ackclock_wire::{ChecksumState, RxMeta, TxPacket, gso};
 use tokio::runtime::Handle;
 
+use crate::busy::when_free;
 use crate::error::check_name;
 use crate::framing::Framing;
 use crate::sys::xdp::{FRAME_MAX, Redirect, Refused, Rings, SENT_MAX};
@@ -335,8 +334,10 @@ fn open_fast(
         return Ok(Err(format!("{name} has an MTU of {mtu} bytes, and frames for AF_XDP hold {MTU_MAX}")));
     }
     let open = |native| -> Result<Vec<Fast>, Refused> {
-        let rings: Result<Vec<Rings>, Refused> =
-            (0u32..).take(queues).map(|queue| open_when_free(index, queue)).collect();
+        let rings: Result<Vec<Rings>, Refused> = (0u32..)
+            .take(queues)
+            .map(|queue| when_free(|| Rings::open(index, queue), |refused| refused.source.raw_os_error()))
+            .collect();
         let rings = rings?;
         let redirect = Arc::new(Redirect::attach(index, mac.octets(), &rings, native)?);
         let fast = |rings| Fast {
@@ -359,20 +360,6 @@ fn open_fast(
         XdpMode::Auto => open(true).or_else(|_| open(false)),
     };
     Ok(opened.map_err(|refused| reason(&refused, queues)))
-}
-
-/// Opens the rings of a queue. The kernel frees a queue a moment after the socket that had it was closed, so
-/// a program that starts again finds it busy.
-fn open_when_free(interface: libc::c_int, queue: u32) -> Result<Rings, Refused> {
-    for _ in 0..FREE_ASKED_MAX {
-        match Rings::open(interface, queue) {
-            Err(refused) if refused.source.raw_os_error() == Some(libc::EBUSY) => {
-                thread::sleep(FREE_ASKED_EVERY)
-            }
-            opened => return opened,
-        }
-    }
-    Rings::open(interface, queue)
 }
 
 /// Why the kernel refused, and what to do.
@@ -411,10 +398,6 @@ const UDP: u16 = 17;
 
 /// Largest IP packet in bytes that fits a frame.
 const MTU_MAX: usize = FRAME_MAX - HEADER_LEN;
-
-/// How often, and after which time each, a busy queue is asked for again.
-const FREE_ASKED_MAX: u32 = 20;
-const FREE_ASKED_EVERY: Duration = Duration::from_millis(5);
 
 /// A call sends 32 frames.
 const KICKS_MAX: u32 = SENT_MAX / 32 + 2;

@@ -3,10 +3,7 @@
 
 mod common;
 
-use std::fmt::Debug;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 use ackclock_device::link::Detection;
 use ackclock_device::{
@@ -42,22 +39,6 @@ async fn two(open: impl Fn(u8) -> Box<dyn Device>) {
     works(&mut *second, stack(2)).await;
 }
 
-/// Opens a device whose last holder has just gone. A child that another test makes has the holder's
-/// descriptor between its fork and its exec, so the name may be taken for a moment longer.
-fn free_again<T, E: Debug>(open: impl Fn() -> Result<T, E>, is_taken: impl Fn(&E) -> bool) -> T {
-    let until = Instant::now() + Duration::from_secs(5);
-    loop {
-        match open() {
-            Err(error) if is_taken(&error) && Instant::now() < until => sleep(Duration::from_millis(1)),
-            opened => return opened.unwrap(),
-        }
-    }
-}
-
-fn is_busy(error: &OpenError) -> bool {
-    matches!(error, OpenError::Busy { .. })
-}
-
 fn kernel_at(name: &str, number: u8) {
     configure::configure(name).address(format!("10.{number}.0.1/24").parse().unwrap()).apply().unwrap();
 }
@@ -74,7 +55,7 @@ fn two_tun_devices() {
         for mode in [OffloadMode::Off, OffloadMode::Auto] {
             two(|number| {
                 let name = format!("tun{number}");
-                let (device, _) = free_again(|| open(&name, mode), is_busy);
+                let (device, _) = open(&name, mode).unwrap();
                 kernel_at(&name, number);
                 device
             })
@@ -89,7 +70,7 @@ fn two_tap_devices() {
         for mode in [OffloadMode::Off, OffloadMode::Auto] {
             two(|number| {
                 let name = format!("tap{number}");
-                let (device, _) = free_again(|| link(number).offload(mode).open_tap(&name), is_busy);
+                let (device, _) = link(number).offload(mode).open_tap(&name).unwrap();
                 kernel_at(&name, number);
                 let error = link(number).offload(mode).open_tap(&name).map(drop).unwrap_err();
                 assert!(matches!(error, OpenError::Busy { .. }), "{error:?}");
@@ -162,7 +143,7 @@ fn two_raw_devices_share_an_address_and_no_port() {
         drop(RawDevice::open(&config(elsewhere, Ports::Range(7000..=7009))).unwrap());
         drop(first);
         takes(&mut second, 7010).await;
-        let mut first = free_again(|| at(7000..=7009), |error| matches!(error, RawError::Taken { .. }));
+        let mut first = at(7000..=7009).unwrap();
         takes(&mut first, 7009).await;
     });
 }

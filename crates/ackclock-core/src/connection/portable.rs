@@ -13,7 +13,7 @@ use std::time::Duration;
 use ackclock_form::FormError;
 use ackclock_wire::SeqNum;
 
-use super::ecn::negotiation::Agreement;
+use super::ecn::{Marking, PortableMarking};
 use super::lend;
 use super::open::{Environment, Handshake, PEER_MSS_MIN};
 use super::state::State;
@@ -53,7 +53,7 @@ pub(crate) struct Portable {
     sack: bool,
     /// The last value sent, and TS.Recent.
     timestamps: Option<(u32, u32)>,
-    ecn: Option<Agreement>,
+    ecn: Option<PortableMarking>,
     cwnd: u64,
     ssthresh: u64,
     /// Smoothed round trip and its variation, in nanoseconds, once it was measured.
@@ -110,7 +110,7 @@ impl Connection {
             scales: (self.snd.scale(), self.rcv.scale()),
             sack: self.sack,
             timestamps: self.timestamps.map(|timestamps| (timestamps.value(now), timestamps.echo())),
-            ecn: self.ecn.agreement(),
+            ecn: self.ecn.portable(),
             cwnd: self.snd.controller().cwnd(),
             ssthresh: self.snd.controller().ssthresh(),
             rtt: measured.then(|| (rtt.srtt_nanos(), nanos(rtt.rttvar()))),
@@ -150,10 +150,11 @@ impl Connection {
             rtt: None,
             repetitions: 0,
             peer_window: 0,
-            ecn: from.ecn,
+            ecn: None,
             experiment: None,
         };
         let mut connection = Self::passive(now, from.tuple, Arc::new(tcp), &environment, handshake);
+        connection.ecn = from.ecn.map_or(Marking::OFF, Marking::resumed);
         connection.take_back(now, from).then_some(connection).ok_or(FormError::Invariant("Budget"))
     }
 

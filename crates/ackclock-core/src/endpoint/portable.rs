@@ -37,8 +37,7 @@ impl Endpoint {
 
     /// Goes on with the connection that [`freeze_portable`](Self::freeze_portable) took out of another
     /// endpoint, with the settings `tcp`. Bytes that were sent and not acknowledged count as lost until the
-    /// peer says otherwise; segments beyond a gap come again; a connection with Accurate ECN goes on without
-    /// ECN.
+    /// peer says otherwise; segments beyond a gap come again.
     ///
     /// ```
     /// use ackclock_core::congestion::Registry;

@@ -288,6 +288,39 @@ fn advance(counter: &mut u32, told: Option<u32>) -> Option<u64> {
     Some(difference.into())
 }
 
+/// Both directions' counters, without the state of one version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Counts {
+    /// r.cep; r.e0b, r.ceb, r.e1b.
+    received: (u64, Counters),
+    /// s.cep; s.e0b, s.ceb, s.e1b.
+    reported: (u64, Counters),
+    /// Whether ECT(0) and ECT(1) have been sent.
+    sent: (bool, bool),
+    /// Whether the peer's feedback is ignored.
+    ignored: bool,
+}
+
+impl Counts {
+    pub(super) fn of(receiver: &Receiver, sender: &Sender) -> Self {
+        Self {
+            received: (receiver.packets, receiver.bytes),
+            reported: (sender.packets, sender.bytes),
+            sent: sender.sent,
+            ignored: sender.ignored,
+        }
+    }
+
+    /// Both ends of the feedback, as they go on. The path is tried again.
+    pub(super) fn resumed(&self) -> (Receiver, Sender) {
+        let receiver = Receiver { packets: self.received.0, bytes: self.received.1, ..Receiver::new() };
+        let (packets, bytes) = self.reported;
+        let options = if bytes == Counters::INITIAL { Options::None } else { Options::Seen };
+        let (sent, ignored) = (self.sent, self.ignored);
+        (receiver, Sender { packets, bytes, sent, options, ignored, ..Sender::new() })
+    }
+}
+
 /// RFC 9768 §3.2.1: the value from which marked packets are counted.
 const PACKETS_INITIAL: u64 = 5;
 const BYTES_MODULUS: u32 = 1 << 24;
@@ -303,6 +336,7 @@ ackclock_form::form! {
     struct Counters { ect0, ce, ect1 }
     struct Sender { packets, bytes, assumed, usual, trial, rounds, sent, options, ignored }
     enum Options { 0 None, 1 Seen, 2 Mangled }
+    struct Counts { received, reported, sent, ignored }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use ackclock_wire::{Codepoint, Flags};
 
 /// Both roles of an end.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Classic {
     /// As receiver: a mark has arrived, and CWR has not.
     echo: bool,

@@ -19,6 +19,7 @@ use ackclock_control::profile::Ecn;
 use ackclock_control::tally::Tally;
 use ackclock_wire::{AccEcn, Codepoint, Flags};
 
+use self::accurate::Counts;
 use self::classic::Classic;
 use self::negotiation::{Agreement, answer_of, handshake_ace, handshake_codepoint, syn_flags};
 use super::segment::Segment;
@@ -53,6 +54,20 @@ struct Accurate {
     opening: Opening,
     /// Whether the first segment after the handshake has been checked.
     tested: bool,
+}
+
+/// ECN on a connection, without the state of one version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PortableMarking {
+    /// Whether new data leaves as ECN-capable.
+    capable: bool,
+    feedback: PortableFeedback,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PortableFeedback {
+    Classic(Classic),
+    Accurate(Counts),
 }
 
 /// The special segments at the end of a handshake.
@@ -195,12 +210,28 @@ impl Marking {
         Self(Some(state))
     }
 
-    /// The agreement, if it is on the signals of RFC 3168. The counters of Accurate ECN are not known to
-    /// another connection, which does without ECN then.
-    pub fn agreement(&self) -> Option<Agreement> {
-        let state = self.0.as_ref()?;
-        let classic = matches!(state.feedback, Feedback::Classic(_));
-        classic.then_some(Agreement { form: Ecn::Classic, capable: state.capable })
+    /// Without the state of one version; `None` if ECN was not agreed on.
+    pub fn portable(&self) -> Option<PortableMarking> {
+        let EcnState { feedback, capable, .. } = &**self.0.as_ref()?;
+        let feedback = match feedback {
+            Feedback::Classic(classic) => PortableFeedback::Classic(*classic),
+            Feedback::Accurate(accurate) => {
+                PortableFeedback::Accurate(Counts::of(&accurate.receiver, &accurate.sender))
+            }
+        };
+        Some(PortableMarking { capable: *capable, feedback })
+    }
+
+    /// Goes on after a handshake in an earlier life.
+    pub fn resumed(PortableMarking { capable, feedback }: PortableMarking) -> Self {
+        let feedback = match feedback {
+            PortableFeedback::Classic(classic) => Feedback::Classic(classic),
+            PortableFeedback::Accurate(counts) => {
+                let (receiver, sender) = counts.resumed();
+                Feedback::Accurate(Accurate { receiver, sender, opening: Opening::Over, tested: true })
+            }
+        };
+        Self(Some(Box::new(EcnState { feedback, capable, totals: Totals::default() })))
     }
 
     /// Whether ECN was not agreed on.
@@ -377,6 +408,8 @@ pub(crate) fn option_of_syn_ack(agreement: Agreement) -> Option<AccEcn> {
 
 ackclock_form::form! {
     struct Marking(state)
+    struct PortableMarking { capable, feedback }
+    enum PortableFeedback { 0 Classic(value), 1 Accurate(value) }
     struct EcnState { feedback, capable, totals }
     enum Feedback { 0 Classic(value), 1 Accurate(value) }
     struct Accurate { receiver, sender, opening, tested }

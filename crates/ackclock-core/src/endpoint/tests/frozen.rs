@@ -1,5 +1,7 @@
 //! A connection leaves an endpoint as bytes and goes on at another.
 
+use ackclock_control::profile::{Choices, Ecn};
+
 use super::*;
 use crate::congestion::Registry;
 use crate::{ConnectError, Connection, FormError, FreezeError, ThawError};
@@ -17,6 +19,10 @@ struct Transfer {
 
 impl Transfer {
     fn new() -> Self {
+        Self::between(config)
+    }
+
+    fn between(config: impl Fn(&str) -> EndpointConfig) -> Self {
         let mut pair = Pair::at(Instant::from_millis(1_000_000), config(CLIENT), config(SERVER));
         let listener = pair.server.listen(pair.now, on_port(PORT)).unwrap();
         let [client, server] = pair.open(server(), listener);
@@ -30,6 +36,12 @@ impl Transfer {
 
     /// Both applications call, and what both ends then send arrives.
     fn step(&mut self) {
+        self.step_through(|_, _, _| ());
+    }
+
+    /// As [`step`](Self::step), over a path that sees each packet, the side it comes from and its number in
+    /// this step.
+    fn step_through(&mut self, mut path: impl FnMut(usize, usize, &mut [u8])) {
         let now = self.pair.now;
         let more: Vec<u8> = (self.written..LEN).map(Self::byte).collect();
         self.pair.client.update(now, self.client, |connection, now| {
@@ -40,7 +52,10 @@ impl Transfer {
             let len = connection.read(now, &mut into).unwrap_or(0);
             self.received.extend_from_slice(&into[..len]);
         });
-        let packets = [self.pair.carry(0), self.pair.carry(1)];
+        let mut packets = [self.pair.carry(0), self.pair.carry(1)];
+        for (side, packets) in packets.iter_mut().enumerate() {
+            packets.iter_mut().enumerate().for_each(|(number, packet)| path(side, number, packet));
+        }
         self.pair.now += Pair::DELAY;
         let now = self.pair.now;
         for (packets, end) in packets.iter().zip([&mut self.pair.server, &mut self.pair.client]) {
@@ -100,6 +115,45 @@ fn connection_that_moves_portably_loses_nothing() {
         let expected: Vec<u8> = (0..LEN).map(Transfer::byte).collect();
         let got = transfer.received.len();
         assert!(transfer.received == expected, "{got} bytes, moved every {every}, {moves} times");
+    }
+}
+
+/// The marks of a path are heard across moves: Accurate ECN counts each of them once, and the echo of RFC
+/// 3168
+/// lasts until it is answered.
+#[test]
+fn marks_are_heard_across_portable_moves() {
+    for (form, every) in [(Ecn::Accurate, 3), (Ecn::Accurate, 10), (Ecn::Classic, 3), (Ecn::Classic, 10)] {
+        let tcp = TcpConfig { choices: Choices { ecn: form, ..tcp_config().choices }, ..tcp_config() };
+        let mut transfer =
+            Transfer::between(|addr| EndpointConfig { tcp: tcp.clone().into(), ..config(addr) });
+        transfer.pair.lose = |_, _| false;
+        let (mut marked, mut reported, mut reductions) = (0, 0, 0);
+        let tell = |transfer: &Transfer| {
+            let client = transfer.pair.client.connection(transfer.client).unwrap();
+            client.info(transfer.pair.now).ecn.expect("it was agreed on")
+        };
+        for step in 1..2000 {
+            if step % every == 0 {
+                let told = tell(&transfer);
+                (reported, reductions) = (reported + told.marks_reported, reductions + told.reductions);
+                transfer.move_both_portably("cubic");
+                assert_eq!(tell(&transfer).form, form);
+            }
+            transfer.step_through(|side, number, packet| {
+                let marks = side == 0 && number % 8 == 0 && ackclock_wire::ecn::mark(packet);
+                marked += u64::from(marks);
+            });
+        }
+        let told = tell(&transfer);
+        (reported, reductions) = (reported + told.marks_reported, reductions + told.reductions);
+        assert_eq!(transfer.received.len(), LEN);
+        assert!(marked >= 20, "{marked} packets were marked");
+        match form {
+            Ecn::Accurate => assert_eq!(reported, marked),
+            _ => assert!((1..=2 * marked).contains(&reported), "{reported} of {marked}"),
+        }
+        assert!((3..=marked).contains(&reductions), "{reductions} reductions for {marked} marks");
     }
 }
 
