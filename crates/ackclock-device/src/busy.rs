@@ -3,10 +3,10 @@
 use std::thread;
 use std::time::Duration;
 
-/// Opens something of which there is one, and asks again for [a moment](ASKED_MAX) while it is busy. The
-/// kernel
-/// frees a queue of AF_XDP a moment after its socket was closed; a child that another thread makes keeps
-/// every descriptor of this process from its fork to its exec, closed ones too.
+/// Opens something of which there is one, and asks again for [a moment](ASKED_MAX) while it is busy.
+///
+/// The kernel frees a queue of AF_XDP a moment after its socket was closed. A child that another thread makes
+/// keeps every descriptor of this process from its fork to its exec, closed ones too.
 pub(crate) fn when_free<T, E>(
     mut open: impl FnMut() -> Result<T, E>,
     code: impl Fn(&E) -> Option<i32>,

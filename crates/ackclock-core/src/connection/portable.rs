@@ -129,7 +129,8 @@ impl Connection {
     ) -> Result<Self, FormError> {
         let unread = u32::try_from(from.unread.len()).unwrap_or(u32::MAX);
         // The window that was offered stays offered.
-        let offered = usize::try_from(u64::from(unread) + u64::from(from.shown)).unwrap_or(usize::MAX);
+        let offered =
+            usize::try_from(u64::from(unread).saturating_add(u64::from(from.shown))).unwrap_or(usize::MAX);
         tcp.receive_buffer_initial = tcp.receive_buffer_initial.max(offered);
         tcp.receive_buffer_max = tcp.receive_buffer_max.max(offered);
         tcp.send_buffer_max = tcp.send_buffer_max.max(from.written.len());

@@ -119,8 +119,7 @@ fn connection_that_moves_portably_loses_nothing() {
 }
 
 /// The marks of a path are heard across moves: Accurate ECN counts each of them once, and the echo of RFC
-/// 3168
-/// lasts until it is answered.
+/// 3168 lasts until it is answered.
 #[test]
 fn marks_are_heard_across_portable_moves() {
     for (form, every) in [(Ecn::Accurate, 3), (Ecn::Accurate, 10), (Ecn::Classic, 3), (Ecn::Classic, 10)] {
