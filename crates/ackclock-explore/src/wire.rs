@@ -1,13 +1,17 @@
 //! [`Wire`]: what one end has said, as anyone on the path can see, and how a segment is shown.
 
-use std::fmt::Write;
-
+use ackclock_test_script::segment::{ACK, Frame, Opt, Seg};
 use ackclock_wire::{ChecksumState, Flags, IpPacket, IpPayload, RxMeta, Segment, SeqNum};
+
+use crate::judge::Rule;
+use crate::step::Side;
 
 /// The bytes that one end has put on the wire, and those that have reached it. Places count from the initial
 /// sequence numbers, so the first byte of either stream is 1.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Wire {
+    /// The end whose stream it is.
+    of: Side,
     /// The initial sequence number.
     iss: Option<SeqNum>,
     /// Whether it has begun another connection since, after an old duplicate of a SYN. Its places mean
@@ -30,36 +34,17 @@ pub(crate) fn parse(packet: &[u8]) -> Option<Segment<'_>> {
     Segment::parse(ip.src, ip.dst, bytes, ChecksumState::Verified).ok()
 }
 
-/// The packet with its SACK option overwritten. Its checksum is not looked at ([`META`]).
-fn without_sack(packet: &[u8]) -> Option<Vec<u8>> {
-    let mut bytes = packet.to_vec();
-    let tcp = usize::from(bytes.first()? & 0x0f) * 4;
-    let end = tcp + usize::from(bytes.get(tcp + 12)? >> 4) * 4;
-    let mut at = tcp + 20;
-    while at < end {
-        let len = match *bytes.get(at)? {
-            0 => return None,
-            NOP => 1,
-            _ => usize::from(*bytes.get(at + 1)?).max(2),
-        };
-        if *bytes.get(at)? == SACK {
-            bytes.get_mut(at..at + len)?.fill(NOP);
-        }
-        at += len;
-    }
-    Some(bytes)
-}
-
-/// Kinds of options.
-const NOP: u8 = 1;
-const SACK: u8 = 5;
-
 /// The driver's findings about a packet between two worlds: its checksum needs no look.
 pub(crate) const META: RxMeta = RxMeta { checksum: ChecksumState::Verified, segment_size: None };
 
 impl Wire {
-    /// Notes what this end sends, and returns what it must not do, if anything.
-    pub fn on_sent(&mut self, peer: &Self, segment: &Segment<'_>) -> Option<&'static str> {
+    /// The wire of an end that has said nothing.
+    pub fn new(of: Side) -> Self {
+        Self { of, iss: None, is_mixed: false, sent: 0, edge: 0, heard: None, arrived: 0 }
+    }
+
+    /// Notes what this end sends, and returns the rule that it breaks thereby, if any.
+    pub fn on_sent(&mut self, peer: &Self, segment: &Segment<'_>) -> Option<(Rule, &'static str)> {
         let flags = segment.flags;
         if flags.contains(Flags::SYN) {
             self.is_mixed |= self.iss.is_some_and(|iss| iss != segment.seq);
@@ -80,40 +65,58 @@ impl Wire {
             && let Some(theirs) = peer.iss
         {
             let ack = segment.ack.offset_from(theirs);
-            if ack > peer.sent {
-                return Some("an acknowledgement of what was never sent");
+            let known = 1 + peer.arrived.trailing_ones();
+            if ack > known {
+                let what = "an acknowledgement of what has not arrived (RFC 9293 §3.8.1)";
+                return Some((Rule::AcknowledgeUpTo(known), what));
+            }
+            let blocks = segment.options.sack.as_slice().iter();
+            let mut blocks = blocks.map(|&(left, right)| (left.offset_from(theirs), right.offset_from(theirs)));
+            let ranges = peer.ranges();
+            if blocks.any(|(left, right)| !ranges.iter().any(|it| it.0 <= left && right <= it.1)) {
+                return Some((Rule::Report(ranges), "a SACK block of what has not arrived (RFC 2018 §3)"));
             }
             let edge = ack.saturating_add(u32::from(segment.window));
             if edge < self.edge {
-                return Some("the window shrinks (RFC 9293 §3.8.6: a receiver SHOULD NOT shrink it)");
+                let what = "the window shrinks (RFC 9293 §3.8.6: a receiver SHOULD NOT shrink it)";
+                return Some((Rule::KeepEdge(self.edge), what));
             }
             self.edge = edge;
+        }
+        if !self.is_stream(start, segment.payload) {
+            return Some((Rule::SendStream, "text that the application has not written"));
         }
         let (una, edge) = self.heard?;
         let probe = u32::from(una == edge && start == edge);
         let text = u32::try_from(segment.payload.len()).unwrap_or(u32::MAX);
         if text > 0 && end.saturating_sub(u32::from(flags.contains(Flags::FIN))) > edge.saturating_add(probe)
         {
-            return Some("text beyond the peer's window (RFC 9293 §3.8.6)");
+            let what = "text beyond the peer's window (RFC 9293 §3.8.6)";
+            return Some((Rule::StayWithin(edge.saturating_add(probe)), what));
         }
         if segment.seq_len() == 0 && start != u32::MAX && start > edge {
-            return Some("an acknowledgement beyond the peer's window (RFC 9293 §3.4)");
+            let what = "an acknowledgement beyond the peer's window (RFC 9293 §3.4)";
+            return Some((Rule::StayWithin(edge), what));
         }
         None
     }
 
-    /// The packet that a Linux at this end sends in place of a packet that differs, by the rows of
-    /// docs/linux.md on what is reported: no block for a duplicate or a FIN, and no answer to some segments
-    /// outside the window. `None`: the same; `Some(None)`: nothing.
-    pub fn as_linux(&self, packet: &[u8], to: &Self) -> Option<Option<Vec<u8>>> {
-        let segment = parse(packet)?;
-        if !segment.options.sack.is_empty() {
-            return without_sack(packet).map(Some);
+    /// Whether these bytes belong at this place of the stream.
+    pub fn is_stream(&self, start: u32, text: &[u8]) -> bool {
+        let at = |index: usize| u8::try_from(start as usize + index).unwrap_or(u8::MAX);
+        text.iter().enumerate().all(|(index, &found)| at(index) > 0 && found == byte(self.of, at(index) - 1))
+    }
+
+    /// The places of the stream that have reached the peer, as ranges.
+    fn ranges(&self) -> Vec<(u32, u32)> {
+        let mut ranges: Vec<(u32, u32)> = Vec::new();
+        for place in (1..=u64::BITS).filter(|place| self.arrived >> (place - 1) & 1 == 1) {
+            match ranges.last_mut().filter(|range| range.1 == place) {
+                Some(range) => range.1 += 1,
+                None => ranges.push((place, place + 1)),
+            }
         }
-        let bare = segment.seq_len() == 0 && segment.flags == Flags::ACK;
-        let ack = segment.ack.offset_from(to.iss?);
-        let nothing_new = to.heard? == (ack, ack.saturating_add(u32::from(segment.window)));
-        (bare && nothing_new && self.iss.is_some()).then_some(None)
+        ranges
     }
 
     /// Notes what reaches this end.
@@ -139,40 +142,11 @@ impl Wire {
         self.iss.map(|iss| seq.offset_from(iss))
     }
 
-    /// A segment of this end in the words of the protocol tests (`tests/src/segment.rs`). Its numbers count
-    /// from the initial ones.
+    /// A segment of this end in the words of the protocol tests. Its numbers count from the initial ones.
     pub fn notation(&self, packet: &[u8], to: &Self) -> String {
-        let Some(segment) = parse(packet) else { return "a packet without a segment".into() };
-        let mut names = String::new();
-        for (flag, name) in [
-            (Flags::FIN, "FIN"),
-            (Flags::SYN, "SYN"),
-            (Flags::RST, "RST"),
-            (Flags::PSH, "PSH"),
-            (Flags::ACK, "ACK"),
-        ] {
-            if segment.flags.contains(flag) {
-                names.push_str(if names.is_empty() { "" } else { " | " });
-                names.push_str(name);
-            }
-        }
-        let place = |wire: &Self, seq: SeqNum| wire.place(seq).map_or(0, u32::cast_signed);
-        let mut text = format!("seg({names}).seq({})", place(self, segment.seq));
-        // Writing to a string cannot fail.
-        if segment.flags.contains(Flags::ACK) {
-            let _ = write!(text, ".ack({})", place(to, segment.ack));
-        }
-        let _ = write!(text, ".window({})", segment.window);
-        let blocks = segment.options.sack.as_slice();
-        if !blocks.is_empty() {
-            let blocks: Vec<_> =
-                blocks.iter().map(|&(left, right)| (place(to, left), place(to, right))).collect();
-            let _ = write!(text, ".opt(Opt::Sack(vec!{blocks:?}))");
-        }
-        if !segment.payload.is_empty() {
-            let _ = write!(text, ".data(&{:?})", segment.payload);
-        }
-        text
+        let base = |wire: &Self| wire.iss.map_or(0, |iss| (iss - SeqNum::new(0)).cast_unsigned());
+        let shown = Frame::parse(packet).map(|frame| relative(frame.seg, base(self), base(to)).code());
+        shown.unwrap_or_else(|why| format!("a packet that no end may send: {why}"))
     }
 
     /// All numbers, for the comparison of states.
@@ -186,4 +160,25 @@ impl Wire {
             .try_into()
             .unwrap_or_default()
     }
+}
+
+/// A segment whose numbers count from these initial ones, of its sender and of its receiver.
+pub(crate) fn relative(mut segment: Seg, iss: u32, irs: u32) -> Seg {
+    segment.seq = segment.seq.wrapping_sub(iss);
+    if segment.has(ACK) {
+        segment.ack = segment.ack.wrapping_sub(irs);
+        for option in &mut segment.options {
+            if let Opt::Sack(blocks) = option {
+                for (left, right) in blocks {
+                    (*left, *right) = (left.wrapping_sub(irs), right.wrapping_sub(irs));
+                }
+            }
+        }
+    }
+    segment
+}
+
+/// A byte of the stream that a side writes.
+pub(crate) fn byte(of: Side, at: u8) -> u8 {
+    at.wrapping_mul(3) ^ if of == Side::Client { 0x40 } else { 0xc0 }
 }

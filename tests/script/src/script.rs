@@ -7,9 +7,10 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use ackclock_core::profile::{Choices, Ecn};
 use ackclock_core::{
-    Connection, ConnectionError, ConnectionId, ConnectionInfo, EndpointConfig, Event, Instant, ListenAddr,
-    ListenOptions, ListenerId, ReadError, Readiness, State, TcpConfig,
+    Connection, ConnectionError, ConnectionId, ConnectionInfo, Decision, EndpointConfig, Event, IncomingId,
+    Instant, ListenAddr, ListenOptions, ListenerId, ReadError, Readiness, State, TcpConfig,
 };
 
 use crate::host::{Host, host_addr};
@@ -32,6 +33,8 @@ pub struct Setup {
     pub mtu: usize,
     /// When the endpoint starts.
     pub start: Instant,
+    /// Whether the listener leaves the decision on each SYN to [`Script::decide`].
+    pub deferred: bool,
     /// Changes the endpoint's settings before it is made.
     pub config: fn(&mut EndpointConfig),
 }
@@ -47,6 +50,7 @@ impl Default for Setup {
             v6: false,
             mtu: 1500,
             start: Instant::from_millis(3_600_000),
+            deferred: false,
             config: |_| {},
         }
     }
@@ -69,6 +73,10 @@ pub struct Script {
     pub listener: Option<ListenerId>,
     /// The connection, once connected or accepted.
     pub conn: Option<ConnectionId>,
+    /// The last SYN that waits for a decision.
+    pub incoming: Option<IncomingId>,
+    /// The last SYN that was accepted, until the listener tells what came of it.
+    pub promised: Option<IncomingId>,
     /// `Some(TSval)`: put timestamps on the peer's segments, echoing the newest TSval seen.
     pub ts_val: Option<u32>,
     /// The newest TSval that the endpoint sent.
@@ -107,6 +115,8 @@ impl Script {
             irs: setup.irs,
             listener: None,
             conn: None,
+            incoming: None,
+            promised: None,
             ts_val: None,
             ts_seen: 0,
             edge: 0,
@@ -126,7 +136,8 @@ impl Script {
     pub fn listening(setup: &Setup) -> Self {
         let mut script = Self::closed(setup);
         let addr = ListenAddr { addr: Some(script.local.ip()), port: Some(script.local.port()) };
-        let listener = script.host.endpoint.listen(script.host.now, ListenOptions::new(addr));
+        let options = ListenOptions { deferred: setup.deferred, ..ListenOptions::new(addr) };
+        let listener = script.host.endpoint.listen(script.host.now, options);
         script.listener = Some(listener.expect("the port is free"));
         script
     }
@@ -135,10 +146,7 @@ impl Script {
     #[must_use]
     pub fn connecting(setup: &Setup) -> Self {
         let mut script = Self::closed(setup);
-        let (local, remote, now) = (script.local, script.remote, script.host.now);
-        let conn = script.host.endpoint.connect(now, remote, (Some(local.ip()), local.port()), None);
-        script.conn = Some(conn.expect("nothing is in the way"));
-        script.drain();
+        script.connect();
         script
     }
 
@@ -272,6 +280,15 @@ impl Script {
         assert!(self.queue.is_empty(), "unexpected: {:?}", self.queue);
     }
 
+    /// The next segment is this one, window and options included.
+    ///
+    /// # Panics
+    /// If it is not.
+    #[track_caller]
+    pub fn expect(&mut self, segment: Seg) {
+        assert_eq!(self.sent(), segment);
+    }
+
     /// The next segment is a pure acknowledgement of `ack`.
     ///
     /// # Panics
@@ -335,6 +352,37 @@ impl Script {
         Some((at.saturating_since(start), frame.seg))
     }
 
+    /// Whether the endpoint sends such a segment before `limit` is over. Time stops at that segment, or at
+    /// `limit`; the segments before it are taken from the queue.
+    pub fn sends(&mut self, limit: Duration, is_such: impl Fn(&Seg) -> bool) -> bool {
+        let until = self.host.now + limit;
+        loop {
+            while let Some((_, frame)) = self.queue.pop_front() {
+                if is_such(&frame.seg) {
+                    return true;
+                }
+            }
+            if !self.step(until) {
+                self.host.now = until;
+                return false;
+            }
+        }
+    }
+
+    /// Time passes. Timers that expire at its very end have not expired yet: something else happens first.
+    pub fn pass(&mut self, by: Duration) {
+        let until = self.host.now + by;
+        while self.host.next_timeout().is_some_and(|at| at < until) && self.step(until) {}
+        self.host.now = until;
+    }
+
+    /// The host sleeps: its clock jumps, and no timer expires on the way.
+    pub fn sleep(&mut self, by: Duration) {
+        let until = self.host.now + by;
+        self.host.wake(until);
+        self.drain();
+    }
+
     /// Lets the next timer up to `until` expire. False if there is none.
     fn step(&mut self, until: Instant) -> bool {
         let Some(at) = self.host.next_timeout().filter(|at| *at <= until) else { return false };
@@ -367,10 +415,53 @@ impl Script {
 
     /// Takes the connection that the listener has ready, if any.
     pub fn try_accept(&mut self) -> Option<ConnectionId> {
-        let conn = self.host.endpoint.accept(self.host.now, self.listener?)?;
+        let conn = self.take_accepted()?;
         self.conn = Some(conn);
         self.drain();
         Some(conn)
+    }
+
+    /// Takes another connection that the listener has ready, and releases it.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[track_caller]
+    pub fn accept_and_release(&mut self) {
+        let conn = self.take_accepted().expect("a connection to accept");
+        self.host.endpoint.release(self.host.now, conn);
+        self.drain();
+    }
+
+    fn take_accepted(&mut self) -> Option<ConnectionId> {
+        let (conn, decided) = self.host.endpoint.accept_decided(self.host.now, self.listener?)?;
+        self.promised = self.promised.filter(|id| Some(*id) != decided);
+        Some(conn)
+    }
+
+    /// Decides on the SYN that waits.
+    ///
+    /// # Panics
+    /// If none does.
+    #[track_caller]
+    pub fn decide(&mut self, decision: Decision) {
+        let incoming = self.incoming.take().expect("a SYN that waits");
+        let is_accepted = decision == Decision::Accept;
+        if self.host.endpoint.decide(self.host.now, incoming, decision) && is_accepted {
+            self.promised = Some(incoming);
+        }
+        self.drain();
+    }
+
+    /// Opens a connection to the peer.
+    ///
+    /// # Panics
+    /// If the endpoint refuses.
+    #[track_caller]
+    pub fn connect(&mut self) {
+        let (local, remote, now) = (self.local, self.remote, self.host.now);
+        let conn = self.host.endpoint.connect(now, remote, (Some(local.ip()), local.port()), None);
+        self.conn = Some(conn.expect("nothing is in the way"));
+        self.drain();
     }
 
     /// The connection.
@@ -508,10 +599,16 @@ impl Script {
 
     fn collect_events(&mut self) {
         for event in self.host.events() {
-            if let Event::Connection(id, readiness) = event
-                && Some(id) == self.conn
-            {
-                self.readiness = self.readiness.merged(readiness);
+            match event {
+                Event::Connection(id, readiness) if Some(id) == self.conn => {
+                    self.readiness = self.readiness.merged(readiness);
+                }
+                Event::Incoming(_, incoming) => self.incoming = Some(incoming),
+                Event::IncomingGone(_, gone) => {
+                    self.incoming = self.incoming.filter(|id| *id != gone);
+                    self.promised = self.promised.filter(|id| *id != gone);
+                }
+                _ => {}
             }
         }
     }
@@ -561,6 +658,27 @@ pub fn peer_syn(setup: &Setup) -> Seg {
 #[must_use]
 pub fn modern_options(shift: u8) -> Vec<Opt> {
     vec![Opt::Mss(1460), Opt::SackPermitted, Opt::Timestamps(1_000, 0), Opt::WindowScale(shift)]
+}
+
+/// Settings without what only clocks tell apart, and a buffer of these many bytes for what arrives: no
+/// timestamps, pacing, window scaling, ECN or Nagle.
+#[must_use]
+pub fn untimed(receive_buffer: usize) -> TcpConfig {
+    let choices = Choices {
+        timestamps: false,
+        pacing: false,
+        window_scaling: false,
+        ecn: Ecn::Off,
+        ..Choices::default()
+    };
+    TcpConfig {
+        choices,
+        nodelay: true,
+        send_buffer_max: 64,
+        receive_buffer_max: receive_buffer,
+        receive_buffer_initial: receive_buffer,
+        ..TcpConfig::default()
+    }
 }
 
 /// The bytes of the test pattern at these sequence numbers; period 251, so that no segment size divides it.
