@@ -53,7 +53,7 @@ pub enum OpenError {
         /// The system's answer.
         source: io::Error,
     },
-    /// Another process is attached.
+    /// Another process is attached, and was for 100 ms.
     #[error("{name} is in use by {holder}: end it or use another device")]
     Busy {
         /// The interface.

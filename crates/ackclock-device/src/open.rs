@@ -16,8 +16,8 @@ pub enum OffloadMode {
 }
 
 /// Opens the TUN device `name`. Creates it if it does not exist, which takes `CAP_NET_ADMIN`; it then lives
-/// as long as the returned device. A name that another process holds is asked for again for 100 ms, since its
-/// last holder may be just ending.
+/// as long as the returned device. A name that is taken is asked for again for 100 ms, since its last holder
+/// may be just ending; the thread waits meanwhile.
 ///
 /// With [`OffloadMode::Auto`], a kernel that cannot offload gets a plain device, and the second value says
 /// why.

@@ -12,7 +12,6 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 
-use crate::busy::when_free;
 use crate::configure::TunTap;
 use crate::error::{QUEUES_MAX, TUN_PATH, check_name};
 use crate::fd::{Attachment, TunFd};
@@ -77,7 +76,7 @@ fn plain(name: &str, queues: usize) -> Result<Box<dyn Device>, OpenError> {
         let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(TUN_PATH)?;
         // All fit the 16 bits of `ifr_flags`.
         let flags = (libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_MULTI_QUEUE) as libc::c_short;
-        when_free(|| sys::attach_interface(file.as_fd(), name, flags), io::Error::raw_os_error)?;
+        sys::attach_interface(file.as_fd(), name, flags)?;
         // A persistent interface keeps the offload that an earlier process set.
         sys::set_offload(file.as_fd(), 0)?;
         Ok(file)

@@ -5,7 +5,7 @@ mod common;
 use std::time::{Duration, Instant};
 
 use ackclock_device::configure::{ConfigureError, add_address, link_state};
-use ackclock_device::{OffloadMode, OpenError, TunDevice, open};
+use ackclock_device::{EthernetOptions, OffloadMode, OpenError, PassedFd, TunDevice, open};
 
 use common::{NAME, in_namespace, ip};
 
@@ -33,6 +33,26 @@ fn a_device_in_use_names_its_holder() {
             let pid = std::process::id();
             assert!(error.to_string().contains(&format!("in use by process {pid} (")), "{error}");
         }
+    });
+}
+
+#[test]
+fn a_name_in_use_is_waited_for() {
+    in_namespace("a_name_in_use_is_waited_for", || async {
+        let waited_for = |what: &str, open: &dyn Fn() -> Result<(), OpenError>| {
+            let began = Instant::now();
+            assert!(matches!(open(), Err(OpenError::Busy { .. })), "{what}");
+            assert!(began.elapsed() >= Duration::from_millis(100), "{what} after {:?}", began.elapsed());
+        };
+        let _tun = open(NAME, OffloadMode::Off).unwrap();
+        waited_for("plain", &|| open(NAME, OffloadMode::Off).map(drop));
+        waited_for("offload", &|| open(NAME, OffloadMode::On).map(drop));
+        waited_for("passed", &|| PassedFd::make(NAME).map(drop));
+        let tap = |mode| {
+            EthernetOptions::new().address("10.9.0.2/24".parse().unwrap()).offload(mode).open_tap("tap0")
+        };
+        let _tap = tap(OffloadMode::Off).unwrap();
+        waited_for("plain TAP", &|| tap(OffloadMode::Off).map(drop));
     });
 }
 

@@ -37,7 +37,8 @@ impl Endpoint {
 
     /// Goes on with the connection that [`freeze_portable`](Self::freeze_portable) took out of another
     /// endpoint, with the settings `tcp`. Bytes that were sent and not acknowledged count as lost until the
-    /// peer says otherwise; segments beyond a gap come again.
+    /// peer says otherwise; segments beyond a gap come again. A loss takes about two round trips to repair,
+    /// so a connection that moves more often than that may stand still.
     ///
     /// ```
     /// use ackclock_core::congestion::Registry;

@@ -288,9 +288,9 @@ fn advance(counter: &mut u32, told: Option<u32>) -> Option<u64> {
     Some(difference.into())
 }
 
-/// Both directions' counters, without the state of one version.
+/// The feedback of both directions, without the state of one version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Counts {
+pub(super) struct Portable {
     /// r.cep; r.e0b, r.ceb, r.e1b.
     received: (u64, Counters),
     /// s.cep; s.e0b, s.ceb, s.e1b.
@@ -301,7 +301,7 @@ pub(super) struct Counts {
     ignored: bool,
 }
 
-impl Counts {
+impl Portable {
     pub(super) fn of(receiver: &Receiver, sender: &Sender) -> Self {
         Self {
             received: (receiver.packets, receiver.bytes),
@@ -311,7 +311,7 @@ impl Counts {
         }
     }
 
-    /// Both ends of the feedback, as they go on. The path is tried again.
+    /// Both ends go on. Whether the path mangles marks is found out again.
     pub(super) fn resumed(&self) -> (Receiver, Sender) {
         let receiver = Receiver { packets: self.received.0, bytes: self.received.1, ..Receiver::new() };
         let (packets, bytes) = self.reported;
@@ -336,7 +336,7 @@ ackclock_form::form! {
     struct Counters { ect0, ce, ect1 }
     struct Sender { packets, bytes, assumed, usual, trial, rounds, sent, options, ignored }
     enum Options { 0 None, 1 Seen, 2 Mangled }
-    struct Counts { received, reported, sent, ignored }
+    struct Portable { received, reported, sent, ignored }
 }
 
 #[cfg(test)]

@@ -19,7 +19,6 @@ use ackclock_control::profile::Ecn;
 use ackclock_control::tally::Tally;
 use ackclock_wire::{AccEcn, Codepoint, Flags};
 
-use self::accurate::Counts;
 use self::classic::Classic;
 use self::negotiation::{Agreement, answer_of, handshake_ace, handshake_codepoint, syn_flags};
 use super::segment::Segment;
@@ -67,7 +66,7 @@ pub(super) struct PortableMarking {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PortableFeedback {
     Classic(Classic),
-    Accurate(Counts),
+    Accurate(accurate::Portable),
 }
 
 /// The special segments at the end of a handshake.
@@ -216,7 +215,7 @@ impl Marking {
         let feedback = match feedback {
             Feedback::Classic(classic) => PortableFeedback::Classic(*classic),
             Feedback::Accurate(accurate) => {
-                PortableFeedback::Accurate(Counts::of(&accurate.receiver, &accurate.sender))
+                PortableFeedback::Accurate(accurate::Portable::of(&accurate.receiver, &accurate.sender))
             }
         };
         Some(PortableMarking { capable: *capable, feedback })
@@ -226,8 +225,8 @@ impl Marking {
     pub fn resumed(PortableMarking { capable, feedback }: PortableMarking) -> Self {
         let feedback = match feedback {
             PortableFeedback::Classic(classic) => Feedback::Classic(classic),
-            PortableFeedback::Accurate(counts) => {
-                let (receiver, sender) = counts.resumed();
+            PortableFeedback::Accurate(accurate) => {
+                let (receiver, sender) = accurate.resumed();
                 Feedback::Accurate(Accurate { receiver, sender, opening: Opening::Over, tested: true })
             }
         };
