@@ -468,7 +468,35 @@ const ABORT_TIME_MAX: Duration = Duration::from_millis(200);
 
 #[cfg(test)]
 mod tests {
+    use ackclock_device::memory;
+
     use super::*;
+    use crate::device::DeviceChoice;
+
+    /// The peer's end stays open. In the capture of one that closed, it answers nothing new.
+    #[tokio::test(start_paused = true)]
+    async fn a_live_peer_may_take_ten_seconds_to_close_and_a_recorded_one_a_moment() {
+        for (device, seconds) in [("tun", 10.0), ("capture.pcapng", 0.2)] {
+            let stack = |device, addr: &str| {
+                Stack::builder().device(device).address(addr.parse().unwrap()).spawn().unwrap()
+            };
+            let (left, right) = memory::pair(memory::Config::default());
+            let (own, peer) = (stack(left, "10.0.0.1/24"), stack(right, "10.0.0.2/24"));
+            let listener = peer.listen("10.0.0.2:7000".parse().unwrap()).unwrap();
+            let device = DeviceChoice::parse(device).unwrap();
+            let close_within = device.backend().close_within();
+            let net = Net::user(own, Label { close_within, ..Label::tun("tun0") });
+            let local = "10.0.0.1:0".parse().unwrap();
+            let (mine, theirs) =
+                tokio::join!(net.connect(local, listener.local_addr().unwrap()), listener.accept());
+            drop(mine.unwrap());
+            let began = tokio::time::Instant::now();
+            net.close().await;
+            let took = began.elapsed().as_secs_f64();
+            assert!((seconds..seconds + ABORT_TIME_MAX.as_secs_f64() + 0.1).contains(&took), "{took} s");
+            drop(theirs);
+        }
+    }
 
     #[test]
     fn a_line_of_the_kernels_table_is_found_by_its_ends() {

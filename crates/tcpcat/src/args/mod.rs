@@ -148,7 +148,8 @@ pub(crate) struct FileArgs {
     listen: bool,
     #[command(flatten)]
     pub peer: PeerArgs,
-    /// Split the file into N parts that move over N connections at once; implies --verify
+    /// Split the file into N parts that move over N connections at once; implies --verify. The sender's N
+    /// counts, whichever end listens
     #[arg(short = 'P', long = "parallel", value_name = "N", default_value_t = 1, value_parser = streams)]
     pub streams: u16,
     /// Send the file's length in the handshake, so that recv shows progress without --verify: a TCP option

@@ -193,8 +193,11 @@ pub(crate) async fn open(args: &DeviceArgs, verbose: bool) -> Result<(Label, Ope
     if let Some(device) = opened.devices.first() {
         wait_for_link(backend, args, &**device).await?;
     }
-    let close_within = backend.close_within();
-    Ok((Label { name: backend.name(args), diagnosis: backend.diagnosis(args), close_within }, opened))
+    let label = Label {
+        close_within: backend.close_within(),
+        ..Label::new(&backend.name(args), &backend.diagnosis(args))
+    };
+    Ok((label, opened))
 }
 
 /// Refuses flags that mean nothing to the device.

@@ -171,8 +171,10 @@ impl Arrivals {
     /// Says that a connection is not what was waited for. A peer that the user named has failed then.
     pub fn disregard(&self, who: &str, how: &str) -> Result<(), Failure> {
         if self.listener.is_none() {
-            return Err(Failure::new(Exit::Failed, format!("{who} {how}"))
-                .remedy("an empty file needs --verify, or --announce-length, at both ends"));
+            return Err(Failure::new(Exit::Failed, format!("{who} {how}")).remedy(
+                "add --verify if the sender has --verify or -P; an empty file needs --verify, or \
+                     --announce-length, at both ends",
+            ));
         }
         self.session.observer.say(&format!("{who} {how}; still listening"));
         Ok(())

@@ -134,7 +134,9 @@ impl Sending<'_> {
                         _ => continue,
                     };
                     if in_parts && greeted.nonce.is_none() {
-                        session.observer.say("a peer cannot receive a part of a file; still listening");
+                        session.observer.say(
+                            "a peer does not take a file in parts (tcpcat recv --verify does); still listening",
+                        );
                         continue;
                     }
                     let Some(part) = parts.pop_front() else { break };

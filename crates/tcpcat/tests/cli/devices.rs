@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
-use std::time::{Duration, Instant};
 
 use ackclock_tests::devices::Needs;
 use ackclock_tests::kernel::program::have;
@@ -83,10 +82,7 @@ fn a_captured_transfer_is_received_again() {
         let words = ["recv", &to, "-l", "7000", "--addr", "10.9.2.2/24", "--device", &capture];
         Command::new(TCPCAT).args(words).args(more).output().unwrap()
     };
-    let began = Instant::now();
     said(&play(&again, &[]), 0);
-    // Waiting for the answer to its FIN would take ten seconds.
-    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
     assert!(fs::read(&from).unwrap() == fs::read(&again).unwrap());
     // A file that breaks off is played as far as it goes, and no part is taken for the whole.
     let bytes = fs::read(&capture).unwrap();

@@ -151,18 +151,36 @@ fn a_file_in_parts_goes_to_a_receiver_that_connects() {
     let Some(netns) = Netns::new() else { return };
     let scratch = Scratch::new();
     let (from, to) = (random_file(&scratch, "from", 3_000_017), scratch.path("to"));
-    for (host, sends, receives) in [
-        ("127.0.0.1", "--kernel".to_owned(), "--kernel".to_owned()),
-        ("10.9.1.2", HOST1.to_owned(), HOST2.to_owned()),
-    ] {
-        let sender = netns.listen(&format!("send {} -l 7000 -v -P 4 -w 20 {sends}", from.display()));
-        let stranger = strangers(&netns, host);
-        let line = format!("recv {} {host} 7000 --verify -w 20 {receives}", to.display());
-        said(&netns.tcpcat(&line), 0);
-        said(&sender.finish(), 0);
-        assert_same(&from, &to);
-        drop(stranger);
+    for (host, sends, receives) in [("127.0.0.1", "--kernel", "--kernel"), ("10.9.1.2", HOST1, HOST2)] {
+        // The number of parts is the sender's, whatever the receiver has.
+        for wants in ["--verify", "-P 4", "-P 2"] {
+            let sender = netns.listen(&format!("send {} -l 7000 -v -P 4 -w 20 {sends}", from.display()));
+            let stranger = strangers(&netns, host);
+            let line = format!("recv {} {host} 7000 {wants} -v -w 20 {receives}", to.display());
+            let words = said(&netns.tcpcat(&line), 0);
+            assert_eq!(words.matches("connected to").count(), 4, "{words}");
+            assert!(words.contains("verified"), "{words}");
+            assert!(said(&sender.finish(), 0).contains("verified"));
+            assert_same(&from, &to);
+            drop(stranger);
+            fs::remove_file(&to).unwrap();
+        }
     }
+}
+
+#[test]
+fn a_plain_receiver_is_told_that_a_file_comes_in_parts() {
+    let Some(netns) = Netns::new() else { return };
+    let scratch = Scratch::new();
+    let (from, to) = (random_file(&scratch, "from", 3_000_017), scratch.path("to"));
+    let sender = netns.listen(&format!("send {} -l 7000 -v -P 4 --kernel", from.display()));
+    let words = said(&netns.tcpcat(&format!("recv {} 127.0.0.1 7000 --kernel", to.display())), 1);
+    assert!(words.contains("add --verify if the sender has --verify or -P"), "{words}");
+    assert!(!to.exists());
+    sender.await_line("a peer does not take a file in parts (tcpcat recv --verify does); still listening");
+    said(&netns.tcpcat(&format!("recv {} 127.0.0.1 7000 --verify --kernel", to.display())), 0);
+    said(&sender.finish(), 0);
+    assert_same(&from, &to);
 }
 
 #[test]
