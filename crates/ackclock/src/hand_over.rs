@@ -370,8 +370,8 @@ fn receive(socket: &UnixStream, memory_max: usize) -> Result<(OwnedFd, Parts), H
 fn read_clock(input: &mut Reader<'_>) -> Result<Option<tokio::time::Instant>, FormError> {
     let (then, at) = (Instant::read(input)?, Duration::read(input)?);
     let age = monotonic().saturating_sub(at).saturating_add(then.saturating_since(Instant::ZERO));
-    let epoch = std::time::Instant::now().checked_sub(age).ok_or(FormError::Number)?;
-    Ok(Some(epoch.into()))
+    let epoch = tokio::time::Instant::now().checked_sub(age).ok_or(FormError::Number)?;
+    Ok(Some(epoch))
 }
 
 /// `CLOCK_MONOTONIC`, which all processes share, and by which tokio's clock goes on Linux.

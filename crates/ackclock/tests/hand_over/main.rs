@@ -1,7 +1,9 @@
 //! A stack that goes from one owner to the next: the connections of its peer notice nothing.
 //!
-//! Each owner is a thread with its own runtime, as a process would be. The device is one end of a pair of
-//! Unix sockets, whose queue stays when its holder goes.
+//! Here each owner is a thread with its own runtime, as a process would be. The device is one end of a pair
+//! of Unix sockets, whose queue stays when its holder goes.
+
+mod parts;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
