@@ -3,12 +3,15 @@
 
 use std::net::IpAddr;
 
-use etherparse::{Ipv4HeaderSlice, Ipv6FragmentHeaderSlice, Ipv6Header, Ipv6HeaderSlice, ip_number};
+use etherparse::{
+    IpNumber, Ipv4HeaderSlice, Ipv6FragmentHeaderSlice, Ipv6Header, Ipv6HeaderSlice, ip_number,
+};
 
 use crate::bytes::put;
 use crate::checksum::sum;
+use crate::icmp_out::OutgoingIcmpError;
 use crate::ip::{EXTENSIONS_MAX, skip_extensions};
-use crate::{Codepoint, IpError};
+use crate::{Codepoint, IpError, IpPacket, IpPayload};
 
 /// A fragment of an IP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,13 +168,55 @@ fn parse_v4(bytes: &[u8]) -> Result<Fragment<'_>, IpError> {
 }
 
 fn parse_v6(bytes: &[u8]) -> Result<Fragment<'_>, IpError> {
-    let header = Ipv6HeaderSlice::from_slice(bytes).map_err(|_| IpError::Length)?;
-    let end = Ipv6Header::LEN + usize::from(header.payload_length());
-    let packet = bytes.get(..end).ok_or(IpError::Length)?;
-    let (mut next, mut next_at, mut at) = (header.next_header(), 6, Ipv6Header::LEN);
-    for _ in 0..EXTENSIONS_MAX {
-        let rest = packet.get(at..).ok_or(IpError::Length)?;
-        if next != ip_number::IPV6_FRAG {
+    let Ipv6Cut { header, packet, next_at, at, fragment } = Ipv6Cut::find(bytes)?;
+    let payload = packet.get(at.saturating_add(FRAGMENT_LEN)..).ok_or(IpError::Length)?;
+    let offset = usize::from(fragment.fragment_offset().value()) * 8;
+    if offset == 0 {
+        // RFC 7112 §5: a first fragment contains all headers, including the upper layer's.
+        let (protocol, upper) = skip_extensions(fragment.next_header(), payload)?;
+        if upper.len() < upper_len(protocol) {
+            return Err(IpError::ExtensionHeaders);
+        }
+    }
+    Ok(Fragment {
+        src: header.source_addr().into(),
+        dst: header.destination_addr().into(),
+        identification: fragment.identification(),
+        protocol: fragment.next_header().0,
+        offset,
+        more: fragment.more_fragments(),
+        ecn: Codepoint::of(header.traffic_class()),
+        head: packet.get(..at).ok_or(IpError::Length)?,
+        next_at,
+        payload,
+    })
+}
+
+/// An IPv6 packet with a fragment header.
+struct Ipv6Cut<'a> {
+    header: Ipv6HeaderSlice<'a>,
+    /// The packet without what follows its length.
+    packet: &'a [u8],
+    /// The position of the field with the number of the fragment header.
+    next_at: usize,
+    /// The position of the fragment header.
+    at: usize,
+    fragment: Ipv6FragmentHeaderSlice<'a>,
+}
+
+impl<'a> Ipv6Cut<'a> {
+    /// Finds the fragment header.
+    fn find(bytes: &'a [u8]) -> Result<Self, IpError> {
+        let header = Ipv6HeaderSlice::from_slice(bytes).map_err(|_| IpError::Length)?;
+        let end = Ipv6Header::LEN + usize::from(header.payload_length());
+        let packet = bytes.get(..end).ok_or(IpError::Length)?;
+        let (mut next, mut next_at, mut at) = (header.next_header(), 6, Ipv6Header::LEN);
+        for _ in 0..EXTENSIONS_MAX {
+            let rest = packet.get(at..).ok_or(IpError::Length)?;
+            if next == ip_number::IPV6_FRAG {
+                let fragment = Ipv6FragmentHeaderSlice::from_slice(rest).map_err(|_| IpError::Length)?;
+                return Ok(Self { header, packet, next_at, at, fragment });
+            }
             if !matches!(
                 next,
                 ip_number::IPV6_HOP_BY_HOP | ip_number::IPV6_DEST_OPTIONS | ip_number::IPV6_ROUTE
@@ -184,34 +229,59 @@ fn parse_v6(bytes: &[u8]) -> Result<Fragment<'_>, IpError> {
                 at,
                 at.saturating_add(usize::from(len).saturating_add(1).saturating_mul(8)),
             );
-            continue;
         }
-        let fragment = Ipv6FragmentHeaderSlice::from_slice(rest).map_err(|_| IpError::Length)?;
-        let payload = rest.get(fragment.slice().len()..).ok_or(IpError::Length)?;
-        let offset = usize::from(fragment.fragment_offset().value()) * 8;
-        if offset == 0 {
-            // RFC 7112 §5: a first fragment contains all headers, including the upper layer's.
-            let (protocol, upper) = skip_extensions(fragment.next_header(), payload)?;
-            if upper.len() < if protocol == ip_number::TCP { TCP_LEN } else { 8 } {
-                return Err(IpError::ExtensionHeaders);
-            }
-        }
-        return Ok(Fragment {
-            src: header.source_addr().into(),
-            dst: header.destination_addr().into(),
-            identification: fragment.identification(),
-            protocol: fragment.next_header().0,
-            offset,
-            more: fragment.more_fragments(),
-            ecn: Codepoint::of(header.traffic_class()),
-            head: packet.get(..at).ok_or(IpError::Length)?,
-            next_at,
-            payload,
-        });
+        Err(IpError::ExtensionHeaders)
     }
-    Err(IpError::ExtensionHeaders)
 }
 
+/// The error that ICMPv6 has for the source of a fragment that [`Fragment::parse`] refused, with as much of
+/// the packet as can be read. `None` if it has none. The caller must check whether an error may be sent.
+#[must_use]
+pub fn problem(bytes: &[u8]) -> Option<(OutgoingIcmpError, IpPacket<'_>)> {
+    if bytes.first()? >> 4 != 6 {
+        return None;
+    }
+    let Ipv6Cut { header, packet, at, fragment, .. } = Ipv6Cut::find(bytes).ok()?;
+    let payload = packet.get(at.saturating_add(FRAGMENT_LEN)..)?;
+    let offset = usize::from(fragment.fragment_offset().value()) * 8;
+    let chain = match offset {
+        0 => skip_extensions(fragment.next_header(), payload),
+        _ => Ok((fragment.next_header(), &[][..])),
+    };
+    let (is_cut, (protocol, upper)) = match chain {
+        Ok((protocol, upper)) => (offset == 0 && upper.len() < upper_len(protocol), (protocol, upper)),
+        Err(IpError::Length) => (true, (fragment.next_header(), &[][..])),
+        Err(_) => return None,
+    };
+    let whole_len = at.saturating_add(offset).saturating_add(payload.len());
+    let error = if is_cut {
+        // RFC 7112 §5: Type 4, Code 3, and the pointer is zero.
+        OutgoingIcmpError::IncompleteHeaders
+    } else if fragment.more_fragments() && !payload.len().is_multiple_of(8) {
+        // RFC 8200 §4.5: Code 0, pointing to the Payload Length field.
+        OutgoingIcmpError::WrongField { at: PAYLOAD_LENGTH_AT }
+    } else if whole_len > usize::from(u16::MAX) {
+        // RFC 8200 §4.5: Code 0, pointing to the Fragment Offset field.
+        OutgoingIcmpError::WrongField { at: u32::try_from(at.saturating_add(2)).ok()? }
+    } else {
+        return None;
+    };
+    let payload = match protocol {
+        ip_number::IPV6_ICMP => IpPayload::Icmp6(upper),
+        other => IpPayload::Other(other.0),
+    };
+    let (src, dst) = (header.source_addr().into(), header.destination_addr().into());
+    Some((error, IpPacket { src, dst, ttl: header.hop_limit(), traffic_class: 0, payload }))
+}
+
+/// The least that a first fragment must have of this header: TCP's without options, the first eight bytes of
+/// others.
+fn upper_len(protocol: IpNumber) -> usize {
+    if protocol == ip_number::TCP { TCP_LEN } else { 8 }
+}
+
+/// The position of the Payload Length field in an IPv6 header.
+const PAYLOAD_LENGTH_AT: u32 = 4;
 const V4_LEN: usize = 20;
 const FRAGMENT_LEN: usize = 8;
 const DONT_FRAGMENT: u8 = 0x40;

@@ -17,6 +17,13 @@ pub enum OutgoingIcmpError {
     PortUnreachable,
     /// The rest of a fragmented packet did not arrive in time (IPv4 type 11, IPv6 type 3, code 1).
     ReassemblyTime,
+    /// A first fragment lacks a part of its header chain (IPv6 type 4 code 3, RFC 7112 §5).
+    IncompleteHeaders,
+    /// A field of a header is wrong (IPv6 type 4 code 0).
+    WrongField {
+        /// Its position in the packet in bytes.
+        at: u32,
+    },
     /// No route to the destination's network (IPv4 type 3 code 0, IPv6 type 1 code 0).
     NetworkUnreachable,
     /// The destination does not answer (IPv4 type 3 code 1, IPv6 type 1 code 3).
@@ -58,7 +65,7 @@ pub fn write_echo_reply(request: &[u8], ip: &IpPacket<'_>, ttl: u8, packet_max: 
     write_message(ip.dst, ip.src, ttl, identification, [kind, 0], rest, body)
 }
 
-/// The whole packet of an error about `about`, sent to its source `to`.
+/// The whole packet of an error about `about`, sent to its source `to`. `None` if IPv4 has no such error.
 ///
 /// It quotes what fits the smallest MTU: 576 bytes for IPv4 (RFC 1812 §4.3.2.3), 1280 for IPv6 (RFC 4443 §2.4
 /// (c)). The caller must check whether an error may be sent at all (RFC 1122 §3.2.2, RFC 4443 §2.4 (e)).
@@ -78,14 +85,21 @@ pub fn write_error(
         (true, OutgoingIcmpError::PortUnreachable) => [3, 3],
         (true, OutgoingIcmpError::Prohibited) => [3, 13],
         (true, OutgoingIcmpError::ReassemblyTime) => [11, 1],
+        (true, OutgoingIcmpError::IncompleteHeaders | OutgoingIcmpError::WrongField { .. }) => return None,
         (false, OutgoingIcmpError::NetworkUnreachable) => [1, 0],
         (false, OutgoingIcmpError::Prohibited) => [1, 1],
         (false, OutgoingIcmpError::HostUnreachable) => [1, 3],
         (false, OutgoingIcmpError::PortUnreachable) => [1, 4],
         (false, OutgoingIcmpError::ReassemblyTime) => [3, 1],
+        (false, OutgoingIcmpError::IncompleteHeaders) => [4, 3],
+        (false, OutgoingIcmpError::WrongField { .. }) => [4, 0],
     };
+    let mut rest = [0; 6];
+    if let OutgoingIcmpError::WrongField { at } = error {
+        put(&mut rest, 2, at.to_be_bytes());
+    }
     let quote = about.get(..about.len().min(quote_max))?;
-    write_message(from, to, ttl, None, kind, &[0; 6], quote)
+    write_message(from, to, ttl, None, kind, &rest, quote)
 }
 
 /// Whether no error may be sent about this packet: it is an ICMP error, or not from one host to one host.

@@ -11,7 +11,7 @@
 use std::net::IpAddr;
 
 use ackclock_control::tally::Tally;
-use ackclock_wire::fragment::Fragment;
+use ackclock_wire::fragment::{Fragment, problem};
 use ackclock_wire::{
     Flags, IcmpKind, IcmpParseError, IcmpReport, IpError, IpPacket, IpPayload, RxMeta, Segment, TcpError,
     parse_icmp4, parse_icmp6,
@@ -365,7 +365,12 @@ impl Endpoint {
                     }
                 }
             }
-            FragmentFate::Malformed(_) => self.counters.dropped_fragment.count(),
+            FragmentFate::Malformed(_) => {
+                self.counters.dropped_fragment.count();
+                if let Some((error, ip)) = problem(frame.packet.bytes) {
+                    self.send_error(now, error, frame.packet.bytes, &ip);
+                }
+            }
             FragmentFate::Overlap => self.rare_counters().dropped_fragment_overlap.count(),
             FragmentFate::Full => self.rare_counters().dropped_reassembly_full.count(),
         }

@@ -893,7 +893,13 @@ impl Endpoint {
     }
 
     /// Sends an error about a packet that arrived, if one may be sent and the limits allow it.
-    fn send_error(&mut self, now: Instant, error: OutgoingIcmpError, about: &[u8], ip: &IpPacket<'_>) {
+    pub(super) fn send_error(
+        &mut self,
+        now: Instant,
+        error: OutgoingIcmpError,
+        about: &[u8],
+        ip: &IpPacket<'_>,
+    ) {
         let IpPacket { src, dst, .. } = *ip;
         // RFC 1122 §3.2.2, RFC 4443 §2.4 (e): none about an error, none to or about other than single hosts.
         if is_icmp_error(ip) || !self.addresses.is_own(dst) || !self.addresses.valid_destination(src) {

@@ -137,3 +137,67 @@ fn sec_a9_numbers_of_fragments_repeat_late_and_tell_nothing_of_other_destination
     // Of 999 random steps some six are the same.
     assert!(steps.len() > 960, "{} different steps", steps.len());
 }
+
+/// An IPv6 packet to the host, with a fragment header at `offset` that carries `payload` of this kind.
+fn piece(next: u8, offset: u16, more: bool, payload: &[u8]) -> Vec<u8> {
+    let len = u16::try_from(8 + payload.len()).unwrap();
+    let mut packet = vec![0x60, 0, 0, 0];
+    packet.extend_from_slice(&len.to_be_bytes());
+    packet.extend_from_slice(&[44, 64]);
+    for addr in V6 {
+        let IpAddr::V6(addr) = ip(addr) else { unreachable!() };
+        packet.extend_from_slice(&addr.octets());
+    }
+    packet.extend_from_slice(&[next, 0]);
+    packet.extend_from_slice(&(offset | u16::from(more)).to_be_bytes());
+    packet.extend_from_slice(&[0, 0, 0, 7]);
+    packet.extend_from_slice(payload);
+    packet
+}
+
+// RFC 7112 §5 and RFC 8200 §4.5: the source of a fragment that cannot be used hears why. RFC 4443 §2.4 (e):
+// not about an error, nor about what might be one.
+#[test]
+fn sources_of_wrong_ipv6_fragments_hear_why() {
+    let cut_options = [17, 4, 1, 4, 0, 0, 0, 0];
+    let long = vec![1; 16];
+    let cases = [
+        ("four of UDP's eight bytes", piece(17, 0, true, &[0, 1, 0, 53]), Some([4, 3, 0, 0, 0, 0])),
+        ("sixteen of TCP's twenty", piece(6, 0, true, &[0; 16]), Some([4, 3, 0, 0, 0, 0])),
+        ("options that go on later", piece(60, 0, true, &cut_options), Some([4, 3, 0, 0, 0, 0])),
+        ("a length of 12 although more follow", piece(17, 8, true, &[0; 12]), Some([4, 0, 0, 0, 0, 4])),
+        ("an end beyond 65,535 bytes", piece(17, 65_520, false, &long), Some([4, 0, 0, 0, 0, 42])),
+        ("four bytes of an echo request", piece(58, 0, true, &[128, 0, 0, 0]), Some([4, 3, 0, 0, 0, 0])),
+        ("four bytes of an error", piece(58, 0, true, &[1, 4, 0, 0]), None),
+        ("a later part of what may be an error", piece(58, 8, true, &[0; 12]), None),
+        ("a good one", piece(17, 0, true, &long), None),
+        ("an empty one", piece(17, 8, true, &[]), None),
+    ];
+    for (what, packet, expected) in cases {
+        let mut receiver = host(&[V6[1]]);
+        receiver.endpoint.handle_packet(receiver.now, &packet, RxMeta::default());
+        let errors = leaving(&mut receiver);
+        let head = |error: &Vec<u8>| [error[40], error[41], error[44], error[45], error[46], error[47]];
+        let heads: Vec<_> = errors.iter().map(head).collect();
+        assert_eq!(heads, Vec::from_iter(expected), "{what}");
+        let (good, counters) = (what == "a good one", receiver.endpoint.counters());
+        assert_eq!(counters.dropped_fragment, u64::from(!good), "{what}");
+        assert_eq!(counters.icmp_errors_sent, u64::from(expected.is_some()), "{what}");
+        for error in errors {
+            assert_eq!((&error[8..24], &error[24..40]), (&packet[24..40], &packet[8..24]), "{what}");
+            assert_eq!(error[48..], packet, "{what}: the quotation");
+        }
+    }
+    // Neither for others' packets, nor more of them than of other errors.
+    let mut receiver = host(&["fd00::3"]);
+    let packet = piece(17, 0, true, &[0, 1, 0, 53]);
+    receiver.endpoint.handle_packet(receiver.now, &packet, RxMeta::default());
+    assert_eq!(leaving(&mut receiver).len(), 0);
+    let mut receiver = host(&[V6[1]]);
+    for _ in 0..1_000 {
+        receiver.endpoint.handle_packet(receiver.now, &packet, RxMeta::default());
+    }
+    let (sent, counters) = (leaving(&mut receiver).len(), receiver.endpoint.counters());
+    assert!((1..=100).contains(&sent), "{sent} errors");
+    assert!(counters.dropped_icmp_limited >= 900, "{counters:?}");
+}
