@@ -1,7 +1,5 @@
 //! Descriptors of the TUN driver that another part of the program opened and attached. That another process
-//! does so is in `tests/tests/passed.rs`.
-
-mod common;
+//! does so is in `tests/tests/devices/passed.rs`.
 
 use std::fs::File;
 use std::net::UdpSocket;
@@ -12,8 +10,8 @@ use std::time::Duration;
 use ackclock_device::{EthernetOptions, FdError, Medium, PassedFd, configure};
 use tun_tap::{Iface, Mode};
 
-use common::packets::udp;
-use common::{NAME, in_namespace, ip, receive, send};
+use super::common::packets::udp;
+use super::common::{NAME, in_namespace, ip, receive, send};
 
 /// A descriptor attached to `tun0`, as the `tun-tap` crate opens it. A child that another test is just
 /// starting may hold the last one until its `exec`.
@@ -37,7 +35,7 @@ fn tap() -> OwnedFd {
 
 #[test]
 fn a_descriptor_that_is_passed_exchanges_packets_with_the_kernel() {
-    in_namespace("a_descriptor_that_is_passed_exchanges_packets_with_the_kernel", || async {
+    in_namespace(|| async {
         let fd = PassedFd::new(tun()).unwrap();
         assert_eq!((fd.name(), fd.medium()), (NAME, Medium::Ip));
         configure::configure(NAME).address("10.9.0.1/24".parse().unwrap()).mtu(1300).apply().unwrap();
@@ -54,7 +52,7 @@ fn a_descriptor_that_is_passed_exchanges_packets_with_the_kernel() {
 
 #[test]
 fn an_mtu_that_is_given_stays_and_the_link_is_taken_as_up() {
-    in_namespace("an_mtu_that_is_given_stays_and_the_link_is_taken_as_up", || async {
+    in_namespace(|| async {
         let device = PassedFd::new(tun()).unwrap().open(Some(1400)).unwrap();
         ip("link set tun0 mtu 1300");
         assert!(device.capabilities().mtu == 1400 && device.link_up());
@@ -63,7 +61,7 @@ fn an_mtu_that_is_given_stays_and_the_link_is_taken_as_up() {
 
 #[test]
 fn a_descriptor_of_the_parent_is_taken_over_by_its_number() {
-    in_namespace("a_descriptor_of_the_parent_is_taken_over_by_its_number", || async {
+    in_namespace(|| async {
         let parents = tap();
         let fd = PassedFd::inherited(parents.as_raw_fd()).unwrap();
         assert_eq!((fd.name(), fd.medium()), (NAME, Medium::Link { header_len: 14 }));
@@ -77,7 +75,7 @@ fn a_descriptor_of_the_parent_is_taken_over_by_its_number() {
 
 #[test]
 fn what_is_no_device_is_refused_with_what_to_do() {
-    in_namespace("what_is_no_device_is_refused_with_what_to_do", || async {
+    in_namespace(|| async {
         let told = |error: FdError| error.to_string();
         let not_open = PassedFd::inherited(999_999).unwrap_err();
         assert!(told(not_open).contains("descriptor 999999 is not open"));

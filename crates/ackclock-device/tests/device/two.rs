@@ -1,8 +1,6 @@
 //! Two of each device in one process: both work, one goes, the other goes on, and the name is free again.
 //! Devices that clash are refused, and the error says what to do.
 
-mod common;
-
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
 use ackclock_device::link::Detection;
@@ -10,7 +8,7 @@ use ackclock_device::{
     Device, EthernetOptions, OffloadMode, OpenError, Ports, RawConfig, RawDevice, RawError, configure, open,
 };
 
-use common::{in_namespace, ip};
+use super::common::{self, in_namespace, ip};
 
 /// The address of the stack on network `number`; the kernel's ends in 1.
 fn stack(number: u8) -> Ipv4Addr {
@@ -51,7 +49,7 @@ fn link(number: u8) -> EthernetOptions {
 
 #[test]
 fn two_tun_devices() {
-    in_namespace("two_tun_devices", || async {
+    in_namespace(|| async {
         for mode in [OffloadMode::Off, OffloadMode::Auto] {
             two(|number| {
                 let name = format!("tun{number}");
@@ -66,7 +64,7 @@ fn two_tun_devices() {
 
 #[test]
 fn two_tap_devices() {
-    in_namespace("two_tap_devices", || async {
+    in_namespace(|| async {
         for mode in [OffloadMode::Off, OffloadMode::Auto] {
             two(|number| {
                 let name = format!("tap{number}");
@@ -84,7 +82,7 @@ fn two_tap_devices() {
 
 #[test]
 fn two_packet_devices_on_two_interfaces_and_on_one() {
-    in_namespace("two_packet_devices_on_two_interfaces_and_on_one", || async {
+    in_namespace(|| async {
         for number in [1, 2] {
             ip(&format!("link add near{number} type veth peer name far{number}"));
             ip(&format!("link set near{number} up"));
@@ -114,7 +112,7 @@ async fn takes(device: &mut dyn Device, to: u16) {
 
 #[test]
 fn two_raw_devices_share_an_address_and_no_port() {
-    in_namespace("two_raw_devices_share_an_address_and_no_port", || async {
+    in_namespace(|| async {
         ip("link set lo up");
         let config = |addr: Ipv4Addr, ports| {
             let mut config = RawConfig::new([IpAddr::V4(addr)]);

@@ -1,5 +1,5 @@
 //! Requirements on every device in a network, against the kernel across a veth pair: raw, packet, TAP. Tests
-//! of one device alone are in `ethernet.rs` and `kernel/raw.rs`.
+//! of one device alone are in `ethernet.rs` and `tests/tests/kernel/raw.rs`.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};

@@ -1,8 +1,6 @@
 //! A packet that waited equals one that left at once: its bytes, its offload state and its place among the
 //! others stay the same.
 
-mod common;
-
 use std::collections::VecDeque;
 use std::io;
 use std::net::IpAddr;
@@ -20,7 +18,7 @@ use ackclock_device::{
 };
 use ackclock_wire::{ChecksumAt, ChecksumState, Cidr, RxMeta, TxPacket};
 
-use common::{in_namespace, ip};
+use super::common::{in_namespace, ip};
 
 /// A packet as a device got it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -385,7 +383,7 @@ async fn waits_for_a_raw_socket(raw: &mut RawDevice, far: &mut PacketDevice, v6:
 
 #[test]
 fn what_waited_for_a_raw_socket() {
-    in_namespace("what_waited_for_a_raw_socket", || async {
+    in_namespace(|| async {
         ip("link add near type veth peer name far");
         ip("link set near up");
         ip("link set far up");

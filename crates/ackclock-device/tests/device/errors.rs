@@ -1,13 +1,11 @@
 //! Why a device does not open, against the kernel's answers.
 
-mod common;
-
 use std::time::{Duration, Instant};
 
 use ackclock_device::configure::{ConfigureError, add_address, link_state};
 use ackclock_device::{EthernetOptions, OffloadMode, OpenError, PassedFd, TunDevice, open};
 
-use common::{NAME, in_namespace, ip};
+use super::common::{NAME, in_namespace, ip};
 
 fn open_error(name: &str, mode: OffloadMode) -> OpenError {
     open(name, mode).map(drop).expect_err("it must not open")
@@ -25,7 +23,7 @@ fn names_are_refused_before_the_kernel_sees_them() {
 
 #[test]
 fn a_device_in_use_names_its_holder() {
-    in_namespace("a_device_in_use_names_its_holder", || async {
+    in_namespace(|| async {
         for (first, second) in [(OffloadMode::Off, OffloadMode::On), (OffloadMode::On, OffloadMode::Off)] {
             let _held = open(NAME, first).unwrap();
             let error = open_error(NAME, second);
@@ -38,7 +36,7 @@ fn a_device_in_use_names_its_holder() {
 
 #[test]
 fn a_name_in_use_is_waited_for() {
-    in_namespace("a_name_in_use_is_waited_for", || async {
+    in_namespace(|| async {
         let waited_for = |what: &str, open: &dyn Fn() -> Result<(), OpenError>| {
             let began = Instant::now();
             assert!(matches!(open(), Err(OpenError::Busy { .. })), "{what}");
@@ -58,7 +56,7 @@ fn a_name_in_use_is_waited_for() {
 
 #[test]
 fn a_tap_device_is_of_the_wrong_kind() {
-    in_namespace("a_tap_device_is_of_the_wrong_kind", || async {
+    in_namespace(|| async {
         ip("tuntap add dev tap0 mode tap");
         for mode in [OffloadMode::Off, OffloadMode::On, OffloadMode::Auto] {
             let error = open_error("tap0", mode);
@@ -73,7 +71,7 @@ fn a_tap_device_is_of_the_wrong_kind() {
 
 #[test]
 fn a_multi_queue_device_is_of_the_wrong_kind() {
-    in_namespace("a_multi_queue_device_is_of_the_wrong_kind", || async {
+    in_namespace(|| async {
         ip("tuntap add dev tun0 mode tun multi_queue");
         assert!(matches!(open_error(NAME, OffloadMode::Auto), OpenError::WrongKind { .. }));
     });
@@ -81,7 +79,7 @@ fn a_multi_queue_device_is_of_the_wrong_kind() {
 
 #[test]
 fn making_a_device_without_the_privilege_is_not_permitted() {
-    in_namespace("making_a_device_without_the_privilege_is_not_permitted", || async {
+    in_namespace(|| async {
         ip("tuntap add dev tun1 mode tun");
         drop_capabilities();
         for mode in [OffloadMode::Off, OffloadMode::On, OffloadMode::Auto] {
@@ -109,7 +107,7 @@ fn drop_capabilities() {
 
 #[test]
 fn an_interface_of_another_driver_is_of_the_wrong_kind() {
-    in_namespace("an_interface_of_another_driver_is_of_the_wrong_kind", || async {
+    in_namespace(|| async {
         ip("link add veth0 type veth peer name veth1");
         for (name, found) in
             [("lo", "a network interface of this machine"), ("veth0", "an interface of type veth")]
@@ -128,7 +126,7 @@ fn an_interface_of_another_driver_is_of_the_wrong_kind() {
 
 #[test]
 fn outside_a_runtime_opening_is_an_error() {
-    in_namespace("outside_a_runtime_opening_is_an_error", || async {
+    in_namespace(|| async {
         let thread = std::thread::spawn(|| TunDevice::open(NAME).map(drop));
         assert!(matches!(thread.join().unwrap(), Err(OpenError::NoRuntime)));
     });
@@ -136,7 +134,7 @@ fn outside_a_runtime_opening_is_an_error() {
 
 #[test]
 fn a_device_can_be_opened_again_after_it_was_dropped() {
-    in_namespace("a_device_can_be_opened_again_after_it_was_dropped", || async {
+    in_namespace(|| async {
         for _ in 0..3 {
             drop(open(NAME, OffloadMode::Auto).unwrap());
         }
@@ -151,7 +149,7 @@ fn a_device_can_be_opened_again_after_it_was_dropped() {
 
 #[test]
 fn configuring_says_what_is_wrong() {
-    in_namespace("configuring_says_what_is_wrong", || async {
+    in_namespace(|| async {
         let local = "10.9.0.1/24".parse().unwrap();
         let error = add_address("nosuch0", local, None).unwrap_err();
         assert!(matches!(error, ConfigureError::NoInterface { .. }), "{error}");

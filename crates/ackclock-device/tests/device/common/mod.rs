@@ -1,7 +1,5 @@
 //! Network namespaces, devices and hand-made packets for the tests against the kernel.
 
-#![expect(dead_code, reason = "each test program uses another part of this")]
-
 pub mod packets;
 
 use std::env;
@@ -17,9 +15,9 @@ use ackclock_wire::{RxMeta, TxPacket};
 /// in it end with the thread, however that ends.
 ///
 /// If that takes a user namespace, which a thread cannot enter, the test program runs itself again inside
-/// one, for the test `test` only. If neither is possible, or there is no TUN, prints so.
+/// one, for this test only. If neither is possible, or there is no TUN, prints so.
 #[expect(unsafe_code, reason = "unshare")]
-pub fn in_namespace<F: Future<Output = ()>>(test: &str, body: impl FnOnce() -> F + Send + 'static) {
+pub fn in_namespace<F: Future<Output = ()>>(body: impl FnOnce() -> F + Send + 'static) {
     if let Err(why) = tun_usable() {
         return skip(&why);
     }
@@ -36,14 +34,17 @@ pub fn in_namespace<F: Future<Output = ()>>(test: &str, body: impl FnOnce() -> F
     match thread.join() {
         Ok(Ok(())) => {}
         Ok(Err(error)) if error.raw_os_error() == Some(libc::EPERM) && env::var_os(INSIDE).is_none() => {
-            in_user_namespace(test);
+            in_user_namespace();
         }
         Ok(Err(error)) => skip(&format!("no network namespace can be made: {error}")),
         Err(panic) => std::panic::resume_unwind(panic),
     }
 }
 
-fn in_user_namespace(test: &str) {
+fn in_user_namespace() {
+    // The test harness names a test's thread after the test.
+    let thread = std::thread::current();
+    let test = thread.name().expect("a test's thread has a name");
     let program = env::current_exe().expect("the path of this program");
     let status = Command::new("unshare")
         .args(["--user", "--map-root-user"])

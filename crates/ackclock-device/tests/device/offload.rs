@@ -1,8 +1,6 @@
 //! The virtio-net path against the kernel's TCP: whole 64 KB packets in both directions, unfinished
 //! checksums.
 
-mod common;
-
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::num::NonZeroU16;
@@ -11,8 +9,8 @@ use std::time::Duration;
 use ackclock_device::{Device, OffloadMode, TunDevice};
 use ackclock_wire::{ChecksumAt, ChecksumState, RxMeta, TxPacket, gso};
 
-use common::packets::{ACK, PSH, SYN, Tcp, TcpReceived, datagram_sum, parse_tcp, udp};
-use common::{NAME, in_namespace, ip, open_configured, receive, send};
+use super::common::packets::{ACK, PSH, SYN, Tcp, TcpReceived, datagram_sum, parse_tcp, udp};
+use super::common::{NAME, in_namespace, ip, open_configured, receive, send};
 
 /// A connection to the kernel, opened by hand.
 struct Connection {
@@ -61,7 +59,7 @@ fn pattern(len: usize) -> Vec<u8> {
 
 #[test]
 fn the_kernel_sends_large_segments_whole() {
-    in_namespace("the_kernel_sends_large_segments_whole", || async {
+    in_namespace(|| async {
         for (kernel, own, port) in ENDS {
             let mut connection = Connection::open(kernel, own, port).await;
             let sent = pattern(100_000);
@@ -93,7 +91,7 @@ fn the_kernel_sends_large_segments_whole() {
 
 #[test]
 fn the_kernel_takes_a_large_segment_whole() {
-    in_namespace("the_kernel_takes_a_large_segment_whole", || async {
+    in_namespace(|| async {
         for (kernel, own, port) in ENDS {
             let mut connection = Connection::open(kernel, own, port).await;
             let sent = pattern(60_000);
@@ -120,7 +118,7 @@ fn the_kernel_takes_a_large_segment_whole() {
 
 #[test]
 fn an_unfinished_checksum_of_a_small_segment_is_finished() {
-    in_namespace("an_unfinished_checksum_of_a_small_segment_is_finished", || async {
+    in_namespace(|| async {
         let mut connection = Connection::open("10.9.0.1", "10.9.0.2", 4000).await;
         let packet = TxPacket {
             header: &connection.segment.header_partial(b"hello"),
@@ -138,7 +136,7 @@ fn an_unfinished_checksum_of_a_small_segment_is_finished() {
 
 #[test]
 fn unfinished_checksums_of_udp_cross_both_ways() {
-    in_namespace("unfinished_checksums_of_udp_cross_both_ways", || async {
+    in_namespace(|| async {
         let mut device = open_configured(OffloadMode::On);
         for (kernel, own, _) in ENDS {
             let start = if own.contains(':') { 40 } else { 20 };
@@ -180,7 +178,7 @@ fn unfinished_checksums_of_udp_cross_both_ways() {
 
 #[test]
 fn a_plain_device_cuts_a_large_segment_in_software() {
-    in_namespace("a_plain_device_cuts_a_large_segment_in_software", || async {
+    in_namespace(|| async {
         let mut device = open_configured(OffloadMode::Off);
         let listener = TcpListener::bind("10.9.0.1:7000").unwrap();
         let syn = Tcp {
@@ -217,7 +215,7 @@ fn a_plain_device_cuts_a_large_segment_in_software() {
 
 #[test]
 fn a_plain_device_gets_nothing_of_the_offload_an_earlier_one_has_asked_for() {
-    in_namespace("a_plain_device_gets_nothing_of_the_offload_an_earlier_one_has_asked_for", || async {
+    in_namespace(|| async {
         ip("tuntap add dev tun0 mode tun");
         drop(open_configured(OffloadMode::On));
         let mut device = TunDevice::open(NAME).unwrap();

@@ -1,8 +1,6 @@
 //! Both TUN backends against the kernel: packets in both directions, and what happens when the interface
 //! changes.
 
-mod common;
-
 use std::future::poll_fn;
 use std::io;
 use std::net::UdpSocket;
@@ -14,17 +12,17 @@ use std::time::{Duration, Instant};
 use ackclock_device::{Device, OffloadMode, ReceiveBatch, configure, explain};
 use ackclock_wire::{ChecksumAt, ChecksumState, RxMeta, TxPacket};
 
-use common::packets::{echo_request_v4, udp};
-use common::{NAME, in_namespace, ip, open_configured, receive, send};
+use super::common::packets::{echo_request_v4, udp};
+use super::common::{NAME, in_namespace, ip, open_configured, receive, send};
 
 #[test]
 fn plain_exchanges_packets_with_the_kernel() {
-    in_namespace("plain_exchanges_packets_with_the_kernel", || exchanges_packets(OffloadMode::Off));
+    in_namespace(|| exchanges_packets(OffloadMode::Off));
 }
 
 #[test]
 fn offload_exchanges_packets_with_the_kernel() {
-    in_namespace("offload_exchanges_packets_with_the_kernel", || exchanges_packets(OffloadMode::On));
+    in_namespace(|| exchanges_packets(OffloadMode::On));
 }
 
 async fn exchanges_packets(mode: OffloadMode) {
@@ -45,7 +43,7 @@ async fn exchanges_packets(mode: OffloadMode) {
 
 #[test]
 fn a_packet_that_the_plain_device_cuts_arrives_in_pieces() {
-    in_namespace("a_packet_that_the_plain_device_cuts_arrives_in_pieces", || async {
+    in_namespace(|| async {
         let mut device = open_configured(OffloadMode::Off);
         let capabilities = device.capabilities();
         assert_eq!((capabilities.gso_max_v4, capabilities.gso_max_v6), (16_384, 16_384));
@@ -74,7 +72,7 @@ fn a_packet_that_the_plain_device_cuts_arrives_in_pieces() {
 
 #[test]
 fn the_kernel_answers_a_ping() {
-    in_namespace("the_kernel_answers_a_ping", || async {
+    in_namespace(|| async {
         for mode in [OffloadMode::Off, OffloadMode::On] {
             let mut device = open_configured(mode);
             send(&mut *device, &echo_request_v4("10.9.0.2", "10.9.0.1", b"are you there?")).await;
@@ -89,7 +87,7 @@ fn the_kernel_answers_a_ping() {
 
 #[test]
 fn an_answer_is_received_before_the_runtime_looks_at_its_descriptors() {
-    in_namespace("an_answer_is_received_before_the_runtime_looks_at_its_descriptors", || async {
+    in_namespace(|| async {
         for mode in [OffloadMode::Off, OffloadMode::On] {
             let mut device = open_configured(mode);
             let mut batch = ReceiveBatch::new(8, 0);
@@ -114,7 +112,7 @@ fn an_answer_is_received_before_the_runtime_looks_at_its_descriptors() {
 
 #[test]
 fn capabilities_follow_the_mtu() {
-    in_namespace("capabilities_follow_the_mtu", || async {
+    in_namespace(|| async {
         for mode in [OffloadMode::Off, OffloadMode::On] {
             let mut device = open_configured(mode);
             assert_eq!(device.capabilities().mtu, 1500);
@@ -132,7 +130,7 @@ fn capabilities_follow_the_mtu() {
 
 #[test]
 fn a_packet_of_an_mtu_that_has_just_grown_is_dropped_once() {
-    in_namespace("a_packet_of_an_mtu_that_has_just_grown_is_dropped_once", || async {
+    in_namespace(|| async {
         let mut device = open_configured(OffloadMode::Off);
         assert_eq!(device.capabilities().mtu, 1500);
         configure::set_mtu(NAME, 9000).unwrap();
@@ -149,7 +147,7 @@ fn a_packet_of_an_mtu_that_has_just_grown_is_dropped_once() {
 
 #[test]
 fn a_device_deleted_while_it_waits_fails_at_once() {
-    in_namespace("a_device_deleted_while_it_waits_fails_at_once", || async {
+    in_namespace(|| async {
         for mode in [OffloadMode::Off, OffloadMode::On] {
             let mut device = open_configured(mode);
             let started = Instant::now();
@@ -184,7 +182,7 @@ fn a_device_deleted_while_it_waits_fails_at_once() {
 
 #[test]
 fn sending_on_a_deleted_device_fails() {
-    in_namespace("sending_on_a_deleted_device_fails", || async {
+    in_namespace(|| async {
         let mut device = open_configured(OffloadMode::On);
         std::future::poll_fn(|cx| device.poll_send_ready(cx)).await.unwrap();
         configure::delete(NAME).unwrap();
@@ -196,7 +194,7 @@ fn sending_on_a_deleted_device_fails() {
 
 #[test]
 fn a_link_that_is_down_drops_packets_and_works_again_when_it_is_up() {
-    in_namespace("a_link_that_is_down_drops_packets_and_works_again_when_it_is_up", || async {
+    in_namespace(|| async {
         for mode in [OffloadMode::Off, OffloadMode::On] {
             let mut device = open_configured(mode);
             let packet = udp("10.9.0.2", "10.9.0.1", b"hello");
@@ -220,7 +218,7 @@ fn a_link_that_is_down_drops_packets_and_works_again_when_it_is_up() {
 
 #[test]
 fn a_device_that_is_not_up_yet_is_ready_to_send_as_soon_as_it_is() {
-    in_namespace("a_device_that_is_not_up_yet_is_ready_to_send_as_soon_as_it_is", || async {
+    in_namespace(|| async {
         let (mut device, _) = ackclock_device::open(NAME, OffloadMode::Auto).unwrap();
         let ready = std::future::poll_fn(|cx| device.poll_send_ready(cx));
         assert!(tokio::time::timeout(Duration::from_millis(50), ready).await.is_err());
@@ -232,7 +230,7 @@ fn a_device_that_is_not_up_yet_is_ready_to_send_as_soon_as_it_is() {
 
 #[test]
 fn a_packet_that_is_no_ip_packet_is_refused_and_counted() {
-    in_namespace("a_packet_that_is_no_ip_packet_is_refused_and_counted", || async {
+    in_namespace(|| async {
         let mut device = open_configured(OffloadMode::Off);
         send(&mut *device, &[0xff; 40]).await;
         assert_eq!(device.counters().send_refused, 1);
@@ -243,7 +241,7 @@ fn a_packet_that_is_no_ip_packet_is_refused_and_counted() {
 
 #[test]
 fn routes_and_peers_lead_to_the_device() {
-    in_namespace("routes_and_peers_lead_to_the_device", || async {
+    in_namespace(|| async {
         let (mut device, _) = ackclock_device::open(NAME, OffloadMode::Off).unwrap();
         let local = "10.8.0.1/32".parse().unwrap();
         configure::configure(NAME)
@@ -269,7 +267,7 @@ fn routes_and_peers_lead_to_the_device() {
 /// Goal: nothing is configured that would make the kernel answer in the stack's place.
 #[test]
 fn the_kernel_gets_an_address_beside_the_stacks_and_never_the_same() {
-    in_namespace("the_kernel_gets_an_address_beside_the_stacks_and_never_the_same", || async {
+    in_namespace(|| async {
         let _device = ackclock_device::open(NAME, OffloadMode::Off).unwrap();
         let stack = "10.9.0.2/24".parse().unwrap();
         configure::configure(NAME).stack(stack).mtu(1400).apply().unwrap();
@@ -296,7 +294,7 @@ fn the_kernel_gets_an_address_beside_the_stacks_and_never_the_same() {
 /// queue holds 500.
 #[test]
 fn five_thousand_packets_wait_for_a_configured_device() {
-    in_namespace("five_thousand_packets_wait_for_a_configured_device", || async {
+    in_namespace(|| async {
         let (mut device, _) = ackclock_device::open(NAME, OffloadMode::Off).unwrap();
         configure::configure(NAME).address("10.9.0.1/24".parse().unwrap()).apply().unwrap();
         let socket = UdpSocket::bind("10.9.0.1:7000").unwrap();
@@ -321,7 +319,7 @@ fn five_thousand_packets_wait_for_a_configured_device() {
 
 #[test]
 fn a_veth_pair_is_a_cable_and_a_local_route_an_address_of_this_host() {
-    in_namespace("a_veth_pair_is_a_cable_and_a_local_route_an_address_of_this_host", || async {
+    in_namespace(|| async {
         let told = |words: &str| {
             let output = Command::new("ip").args(words.split(' ')).output().expect("ip can be run");
             String::from_utf8(output.stdout).unwrap()

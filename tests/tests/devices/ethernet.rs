@@ -1,6 +1,6 @@
 //! Stacks on Ethernet against the Linux kernel: a TAP device, and a packet socket on one end of a veth pair
 //! whose other end is in another namespace (`ackclock_tests::kernel::wire`). Tests that these share with a
-//! raw device are in `devices.rs`.
+//! raw device are in `every_device.rs`.
 
 use std::future::{Future, poll_fn};
 use std::io;

@@ -1,8 +1,6 @@
 //! Several queues of one TUN interface against the kernel: flows are spread, and follow the queue that
 //! answers them.
 
-mod common;
-
 use std::net::UdpSocket;
 use std::time::Duration;
 
@@ -10,7 +8,7 @@ use ackclock_device::{Device, OffloadMode, OpenError, QUEUES_MAX, ReceiveBatch, 
 use ackclock_wire::{ChecksumState, IpPacket, IpPayload, UdpDatagram, gso};
 use tokio::time::timeout;
 
-use common::{NAME, in_namespace, ip, packets, send};
+use super::common::{NAME, in_namespace, ip, packets, send};
 
 /// `tun0` with two queues, and the kernel's end at 10.9.0.1/24.
 fn two_queues(mode: OffloadMode) -> [Box<dyn Device>; 2] {
@@ -93,17 +91,17 @@ async fn spread(mode: OffloadMode) {
 
 #[test]
 fn both_queues_receive_and_send_and_a_flow_follows_its_answers() {
-    in_namespace("both_queues_receive_and_send_and_a_flow_follows_its_answers", || spread(OffloadMode::Off));
+    in_namespace(|| spread(OffloadMode::Off));
 }
 
 #[test]
 fn both_queues_receive_and_send_with_offload() {
-    in_namespace("both_queues_receive_and_send_with_offload", || spread(OffloadMode::On));
+    in_namespace(|| spread(OffloadMode::On));
 }
 
 #[test]
 fn a_queue_that_is_closed_leaves_its_flows_to_the_others() {
-    in_namespace("a_queue_that_is_closed_leaves_its_flows_to_the_others", || async {
+    in_namespace(|| async {
         let [first, mut second] = two_queues(OffloadMode::Off);
         drop(first);
         let flows = flows(16);
@@ -116,7 +114,7 @@ fn a_queue_that_is_closed_leaves_its_flows_to_the_others() {
 
 #[test]
 fn queues_of_an_interface_that_has_one_are_refused_with_the_command() {
-    in_namespace("queues_of_an_interface_that_has_one_are_refused_with_the_command", || async {
+    in_namespace(|| async {
         ip("tuntap add dev tun0 mode tun");
         for mode in [OffloadMode::Off, OffloadMode::Auto, OffloadMode::On] {
             let error = open_queues(NAME, mode, 2).map(drop).unwrap_err();
