@@ -57,7 +57,7 @@ pub(crate) trait Backend: fmt::Debug + Sync {
         self.name(args)
     }
 
-    /// The command that diagnoses it.
+    /// The remedy for a failure of it: a command that diagnoses it, or advice.
     fn diagnosis(&self, _: &DeviceArgs) -> String {
         format!("tcpcat doctor --device {}", self.word())
     }

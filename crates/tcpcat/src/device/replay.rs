@@ -29,8 +29,10 @@ impl Backend for Recording {
         self.0.display().to_string()
     }
 
-    fn diagnosis(&self, args: &DeviceArgs) -> String {
-        format!("tcpcat doctor --device {}", self.name(args))
+    fn diagnosis(&self, _: &DeviceArgs) -> String {
+        "do here what the recorded end did, with its options; a transfer with --verify or -P cannot be \
+         played, because each has a number of its own"
+            .to_owned()
     }
 
     /// The other side was recorded, and answers nothing new.

@@ -91,6 +91,7 @@ fn a_captured_transfer_is_received_again() {
     let words = said(&play(&again, &["--at-once"]), 5);
     assert!(words.contains("the file ends within a block that begins at byte"), "{words}");
     assert!(words.contains("the recording has ended"), "{words}");
+    assert!(words.contains("a transfer with --verify or -P cannot be played"), "{words}");
     assert!(!again.exists());
     fs::write(&capture, b"no capture, whatever its name").unwrap();
     assert!(said(&play(&again, &[]), 6).contains("neither pcap nor pcapng"));
