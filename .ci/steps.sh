@@ -120,7 +120,7 @@ target() {
 # Packs every crate that is published.
 pack() {
     cargo package --locked --quiet --allow-dirty --workspace \
-        --exclude ackclock-tests --exclude ackclock-test-features --exclude ackclock-test-support --exclude ackclock-benches --exclude ackclock-examples --exclude ackclock-fuzz --exclude ackclock-packets \
+        --exclude ackclock-tests --exclude ackclock-test-features --exclude ackclock-test-script --exclude ackclock-test-support --exclude ackclock-explore --exclude ackclock-benches --exclude ackclock-examples --exclude ackclock-fuzz --exclude ackclock-packets \
         --exclude ackclock-restart --exclude ackclock-tun2socks --exclude ackclock-wireguard "$@"
 }
 

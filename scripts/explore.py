@@ -8,14 +8,16 @@
 
 `--planted` builds the core and the explorer once, with all bugs of tests/planted.toml and tests/known.toml and a variable
 that chooses one, and gives each world a budget of `--states`. Without a bug the same build must find nothing in as many states.
+Each counterexample is also printed as a protocol test. These are compiled, and each must fail with its bug and pass without.
 The exit code is 1 if something was found in the tree; with `--planted`, if a bug of tests/known.toml (which this stack once had) or more than a
-third of all were not.
+third of all were not, or if a protocol test does not tell the two apart.
 """
 
 import argparse
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -24,6 +26,7 @@ import planted
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PACKAGE = "ackclock-explore"
+GOOD = "tells"
 
 
 def main():
@@ -52,30 +55,70 @@ def look_for_planted(names, states):
     program = planted.build(planted.PLACE / "tree", PACKAGE, PACKAGE)
     chosen = [bug for bug in bugs if not names or bug["name"] in names]
     rows = [(bug, *explore(program, bug["name"], states)) for bug in chosen]
-    print("| bug | what is wrong | found in | moves | seconds | as |\n|---|---|---|---|---|---|")
-    for bug, world, moves, seconds, what in rows:
-        print(f"| `{bug['name']}` | {bug['what']} | {world or 'not found'} | {moves or ''} | {seconds:.1f} | {what} |")
+    tests = try_tests({bug["name"]: test for bug, _, _, _, _, test in rows if test})
+    print("| bug | what is wrong | found in | moves | seconds | as | protocol test |\n|---|---|---|---|---|---|---|")
+    for bug, world, moves, seconds, what, test in rows:
+        told = tests.get(bug["name"], "none" if world else "")
+        print(f"| `{bug['name']}` | {bug['what']} | {world or 'not found'} | {moves or ''} | {seconds:.1f} | {what} | {told} |")
     missed = [bug["name"] for bug, world, *_ in rows if not world]
+    good = sum(told == GOOD for told in tests.values())
     print(f"\n{len(rows) - len(missed)} of {len(rows)} found, each world with {states:,} states.")
-    world, _, _, what = explore(program, "", states)
+    print(f"{good} of {len(tests)} protocol tests fail with the bug and pass without.")
+    world, _, _, what, _ = explore(program, "", states)
     if world:
         sys.exit(f"and without any of them, {world} fails too: {what}")
-    return 1 if 3 * len(missed) > len(rows) or any(bug["name"] in missed for bug in known) else 0
+    too_few = 3 * len(missed) > len(rows) or any(bug["name"] in missed for bug in known)
+    return 1 if too_few or good < len(tests) else 0
 
 
 def explore(program, bug, states):
-    """The world in which the bug is found, or None; the moves, without those of the healthy network; seconds; the breach."""
+    """The world in which the bug is found, or None; the moves, without those of the healthy network; seconds; the breach; and the
+    protocol test that the counterexample becomes."""
     began = time.monotonic()
     command = [program, "--states", str(states), "--first"]
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PLANTED": bug})
     seconds = time.monotonic() - began
     if done.returncode == 0:
-        return None, None, seconds, ""
+        return None, None, seconds, "", None
     match = re.search(r"^(\S+): \d+ states to depth (\d+).*\n\1: (.*)", done.stdout, re.M)
     if not match:
         sys.exit(f"{bug}: {done.stdout}{done.stderr}")
+    test = re.search(r"^use .*^}\n", done.stdout, re.M | re.S)
+    if not test:
+        print(*re.findall("^no protocol test.*", done.stdout, re.M), file=sys.stderr)
     print(f"{bug or 'none'}: {match[1]}, {match[2]} moves: {match[3]}", file=sys.stderr)
-    return match[1], int(match[2]), seconds, match[3].replace("|", "/")
+    return match[1], int(match[2]), seconds, match[3].replace("|", "/"), test and test[0]
+
+
+def try_tests(tests):
+    """How each bug's protocol test ends, with the bug and without. All are one program of the copy, which has every bug in it."""
+    if not tests:
+        return {}
+    place = planted.PLACE / "tree/tests/script/tests/found"
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True)
+    modules = {name: name.replace("-", "_") for name in tests}
+    (place / "main.rs").write_text("".join(f"mod {module};\n" for module in modules.values()))
+    for name, test in tests.items():
+        (place / f"{modules[name]}.rs").write_text(test)
+    build = "cargo test --locked --quiet --profile plain -p ackclock-test-script --test found --no-run"
+    build = [*build.split(), "--message-format", "json-render-diagnostics", "--target-dir", planted.PLACE / "target"]
+    built = subprocess.run(build, cwd=planted.PLACE / "tree", check=True, stdout=subprocess.PIPE, text=True).stdout
+    program = re.findall(r'"executable":"([^"]+)"', built)[-1]
+    return {name: verdict(program, module, name) for name, module in modules.items()}
+
+
+def verdict(program, module, bug):
+    def passed(planted_bug):
+        """How many of the tests pass, of how many."""
+        done = subprocess.run([program, f"{module}::"], capture_output=True, text=True, env=os.environ | {"PLANTED": planted_bug})
+        ended = re.search(r"(\d+) passed; (\d+) failed", done.stdout)
+        return int(ended[1]), int(ended[1]) + int(ended[2])
+
+    (left, of), (healthy, _) = passed(bug), passed("")
+    if left == 0 and healthy == of > 0:
+        return GOOD
+    return f"{left} of {of} pass with the bug, {healthy} without"
 
 
 if __name__ == "__main__":

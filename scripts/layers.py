@@ -20,6 +20,7 @@ FOR_TESTS = "ackclock-test-support"
 FLOORS = {
     FOR_TESTS: {"uses": {"wire"}},
     "ackclock-test-browser": {"uses": set()},
+    "ackclock-test-script": {"uses": {"core", "wire"}},
     "ackclock-form": {"uses": set(), "others": {"thiserror"}},
     "ackclock-wire": {"uses": {"form"}, "others": {"etherparse", "thiserror"}},
     "ackclock-control": {"uses": {"form"}, "others": {"thiserror"}, "asked for": {"serde"}},
@@ -40,7 +41,7 @@ FLOORS = {
     "ackclock-trace": {"uses": {"chart", "control", "core", "wire"}, "tests": {"sim"}},
     "ackclock-assess": {"uses": {"control", "core", "device", "sim", "trace", "wire"}},
     "ackclock-cli": {"uses": {"chart"}},
-    "ackclock-explore": {"uses": {"core", "form", "wire"}},
+    "ackclock-explore": {"uses": {"core", "form", "test-script", "wire"}},
     "ackclock": {"uses": {"control", "core", "device", "form", "journal", "wire"}},
     "ackclock-papers": {"uses": {"assess", "chart", "cli", "control", "core", "sim", "trace"}},
     "ackclock-lab": {"uses": {"assess", "chart", "control", "core", "sim", "trace", "wire"}, "tests": {"test-browser"}},

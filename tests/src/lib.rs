@@ -1,8 +1,6 @@
 //! Support code shared by the tests of this package.
 //!
-//! - [`segment`]: segments as the tests' own peer builds and parses them, by etherparse alone;
-//! - [`host`]: an endpoint in virtual time, with every frame that it emits checked;
-//! - [`script`]: one endpoint against a scripted peer, in the style of packetdrill;
+//! - [`script`], [`segment`], [`host`]: one endpoint against a scripted peer, in the style of packetdrill;
 //! - [`states`]: a connection in each of the states of RFC 9293 §3.3.2;
 //! - [`oracle`]: what RFC 9293 §3.10.7 requires for a segment in a state, written from the text;
 //! - [`link`], [`app`], [`flow`], [`host_pair`]: two hosts over an impairing link, with an application model
@@ -22,7 +20,6 @@ pub mod devices;
 pub mod documents;
 pub mod flow;
 pub mod fuzz;
-pub mod host;
 pub mod host_pair;
 pub mod icmp;
 pub mod kernel;
@@ -32,12 +29,11 @@ pub mod model;
 pub mod netns;
 pub mod oracle;
 pub mod quic;
-pub mod script;
-pub mod segment;
 pub mod states;
 pub mod swarm;
 pub mod virtual_time;
 
+pub use ackclock_test_script::{host, script, segment};
 pub use ackclock_test_support::rng;
 
 /// The programs of the README compile, and those that need no device run.

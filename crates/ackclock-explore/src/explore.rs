@@ -130,11 +130,8 @@ impl Search<'_> {
             }
             Ok(is_new)
         }));
-        let result = visited.unwrap_or_else(|panic| {
-            let message = panic.downcast_ref::<String>().map(String::as_str);
-            let message = message.or(panic.downcast_ref::<&str>().copied()).unwrap_or("a panic");
-            Err(Breach(format!("it panics: {message}")))
-        });
+        let result =
+            visited.unwrap_or_else(|panic| Err(Breach::panic(trail.last().and_then(Move::side), &*panic)));
         result.map_err(|breach| {
             let moves = path.iter().copied().chain(trail).collect();
             Box::new(Counterexample { script: Script { setup: self.setup, moves }, breach })

@@ -20,15 +20,18 @@
 
 mod explore;
 mod judge;
+mod protocol;
 mod script;
 mod setup;
 mod step;
+mod tape;
 mod wire;
 mod world;
 
 pub use self::explore::{Bounds, Counterexample, Report, explore};
 pub use self::judge::Breach;
+pub use self::protocol::{OneEnd, ProtocolTest, Unprintable};
 pub use self::script::{Script, ScriptError};
-pub use self::setup::{SETUPS, Setup};
+pub use self::setup::{Changes, SETUPS, Setup};
 pub use self::step::{Call, Move, Side};
 pub use self::world::World;

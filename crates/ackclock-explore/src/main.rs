@@ -58,10 +58,10 @@ fn run(options: &Options) -> Result<bool, String> {
         let text = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
         let script: Script = text.parse().map_err(|error| format!("{}: {error}", file.display()))?;
         let result = script.replay();
-        println!(
-            "{script}{}",
-            result.as_ref().map_or_else(ToString::to_string, |()| "nothing is wrong".into())
-        );
+        match &result {
+            Ok(()) => println!("{script}nothing is wrong"),
+            Err(breach) => println!("{script}{breach}\n\n{}", as_test(&script)),
+        }
         return Ok(result.is_ok());
     }
     let unknown = |name: &String| format!("no world is called {name}; --list shows them");
@@ -100,8 +100,14 @@ fn show(setup: &'static Setup, bounds: &Bounds) -> Report {
     let mut text =
         format!("{}: {} states to depth {}{all}, {seconds:.1} s", setup.name, report.states, report.depth);
     if let Some(found) = &report.counterexample {
-        text = format!("{text}\n{}: {}\n{}", setup.name, found.breach, found.script);
+        let test = as_test(&found.script);
+        text = format!("{text}\n{}: {}\n{}\n{test}", setup.name, found.breach, found.script);
     }
     println!("{text}");
     report
+}
+
+/// The counterexample as a file of protocol tests, or why there is none.
+fn as_test(script: &Script) -> String {
+    script.protocol_test().map_or_else(|why| format!("{why}\n"), |test| test.to_string())
 }

@@ -57,10 +57,15 @@ impl Script {
     /// # Errors
     /// The breach, at the move that leads to it.
     pub fn replay(&self) -> Result<(), Breach> {
+        self.replay_to(&mut Vec::new())
+    }
+
+    /// Makes the moves again, and appends those of the healthy network that follows to `trail`.
+    pub(crate) fn replay_to(&self, trail: &mut Vec<Move>) -> Result<(), Breach> {
         let mut world = World::begin(self.setup);
         self.moves.iter().try_for_each(|&step| world.advance(step))?;
         world.check()?;
-        world.run_out(&mut Vec::new())
+        world.run_out(trail)
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use ackclock_core::profile::{Choices, Ecn, Recovery};
+use ackclock_core::profile::Recovery;
 use ackclock_core::{Keepalive, TcpConfig};
+use ackclock_test_script::script::{self, untimed};
 
 use crate::step::Call;
 
@@ -29,7 +30,24 @@ pub struct Setup {
     /// The room of each receive buffer in bytes.
     pub receive_buffer: usize,
     /// Changes to the settings of both ends.
-    pub tcp: fn(&mut TcpConfig),
+    pub tcp: Changes,
+}
+
+/// Changes to settings, which [`changes!`](crate::changes) makes.
+#[derive(Clone, Copy, Debug)]
+pub struct Changes {
+    /// Makes them.
+    pub apply: fn(&mut TcpConfig),
+    /// Their text, in which the settings are called `tcp`.
+    pub code: &'static str,
+}
+
+/// Changes to settings, with their text for printed tests: `changes!(|tcp| tcp.mss_max = Some(2))`.
+#[macro_export]
+macro_rules! changes {
+    (|$tcp:ident| $($change:tt)*) => {
+        $crate::Changes { apply: |$tcp| { $($change)* }, code: stringify!($($change)*) }
+    };
 }
 
 impl Setup {
@@ -44,7 +62,7 @@ impl Setup {
         deferred: false,
         sleeps: false,
         receive_buffer: 64,
-        tcp: |_| {},
+        tcp: Changes { apply: |_| {}, code: "" },
     };
 
     /// The row with this name.
@@ -55,23 +73,30 @@ impl Setup {
 
     /// The settings of both ends: without what only clocks tell apart.
     pub(crate) fn settings(&self) -> TcpConfig {
-        let choices = Choices {
-            timestamps: false,
-            pacing: false,
-            window_scaling: false,
-            ecn: Ecn::Off,
-            ..Choices::default()
-        };
-        let mut tcp = TcpConfig {
-            choices,
-            nodelay: true,
-            send_buffer_max: 64,
-            receive_buffer_max: self.receive_buffer,
-            receive_buffer_initial: self.receive_buffer,
-            ..TcpConfig::default()
-        };
-        (self.tcp)(&mut tcp);
+        let mut tcp = untimed(self.receive_buffer);
+        (self.tcp.apply)(&mut tcp);
         tcp
+    }
+
+    /// The setup of a protocol test for either end.
+    pub(crate) fn of_protocol_test(&self) -> script::Setup {
+        script::Setup { tcp: self.settings(), deferred: self.deferred, ..script::Setup::default() }
+    }
+
+    /// The statements that make this setup in a protocol test, as [`Self::of_protocol_test`] does.
+    pub(crate) fn code(&self) -> Vec<String> {
+        let deferred = if self.deferred { "deferred: true, " } else { "" };
+        let untimed = format!("untimed({})", self.receive_buffer);
+        if self.tcp.code.is_empty() {
+            return vec![format!("let setup = Setup {{ tcp: {untimed}, {deferred}..Setup::default() }};")];
+        }
+        let words: Vec<_> = self.tcp.code.split_whitespace().collect();
+        let change = words.join(" ");
+        vec![
+            format!("let mut tcp = {untimed};"),
+            format!("{};", change.trim_end_matches(';')),
+            format!("let setup = Setup {{ tcp, {deferred}..Setup::default() }};"),
+        ]
     }
 }
 
@@ -97,14 +122,14 @@ pub static SETUPS: [Setup; 12] = [
         name: "gaps",
         what: "three writes without SACK, so that what is sent again covers what has arrived",
         calls: [&[Call::Write(1), Call::Write(1), Call::Write(1)], &[]],
-        tcp: |tcp| (tcp.choices.sack, tcp.choices.recovery) = (false, Recovery::NewReno),
+        tcp: changes!(|tcp| (tcp.choices.sack, tcp.choices.recovery) = (false, Recovery::NewReno)),
         ..Setup::PLAIN
     },
     Setup {
         name: "segments",
         what: "writes of several segments of two bytes each, with SACK",
         calls: [&[Call::Write(8), Call::Write(3)], &[]],
-        tcp: |tcp| tcp.mss_max = Some(2),
+        tcp: changes!(|tcp| tcp.mss_max = Some(2)),
         ..Setup::PLAIN
     },
     Setup {
@@ -128,7 +153,7 @@ pub static SETUPS: [Setup; 12] = [
         what: "writes of several segments each way, to a server that answers as Linux does where it differs",
         calls: [&[Call::Write(4), Call::Write(1), Call::Close], &[Call::Write(1), Call::Close]],
         variations: 2,
-        tcp: |tcp| tcp.mss_max = Some(2),
+        tcp: changes!(|tcp| tcp.mss_max = Some(2)),
         ..Setup::PLAIN
     },
     Setup {
@@ -168,13 +193,8 @@ pub static SETUPS: [Setup; 12] = [
         what: "keep-alive probes, and hosts that sleep",
         calls: [&[Call::Write(1), Call::Write(1), Call::Close], &[Call::Write(1), Call::Close]],
         sleeps: true,
-        tcp: |tcp| {
-            tcp.keepalive = Some(Keepalive {
-                idle: Duration::from_secs(60),
-                interval: Duration::from_secs(10),
-                probes: 4,
-            });
-        },
+        tcp: changes!(|tcp| tcp.keepalive =
+            Some(Keepalive { idle: Duration::from_secs(60), interval: Duration::from_secs(10), probes: 4 })),
         ..Setup::PLAIN
     },
 ];

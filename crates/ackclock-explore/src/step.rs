@@ -53,6 +53,18 @@ pub enum Move {
     Call(Side, Call),
 }
 
+impl Move {
+    /// The end at which it happens, if it is one.
+    pub(crate) fn side(&self) -> Option<Side> {
+        match *self {
+            Self::Deliver(side, _) | Self::Duplicate(side, _) | Self::Timer(side) | Self::Call(side, _) => {
+                Some(side)
+            }
+            Self::Lose(..) | Self::Vary(_) | Self::Sleep => None,
+        }
+    }
+}
+
 /// A call of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Call {

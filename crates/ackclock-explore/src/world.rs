@@ -9,13 +9,15 @@ use ackclock_core::{
     ListenAddr, ListenOptions, ReadError, State,
 };
 use ackclock_form::Writer;
+use ackclock_test_script::step::Step;
 use ackclock_wire::Flags;
 use siphasher::sip128::{Hasher128, SipHasher13};
 
-use crate::judge::{self, Breach};
+use crate::judge::{self, Breach, Rule, Unfinished};
 use crate::setup::Setup;
 use crate::step::{Call, Move, Side};
-use crate::wire::{META, Wire, parse};
+use crate::tape::Tape;
+use crate::wire::{META, Wire, byte, parse};
 
 /// One state of a setup.
 pub struct World {
@@ -35,6 +37,7 @@ pub struct World {
 pub(crate) struct End {
     endpoint: Endpoint,
     pub wire: Wire,
+    tape: Tape,
     connection: Option<ConnectionId>,
     incoming: Option<IncomingId>,
     has_decided: bool,
@@ -57,10 +60,19 @@ impl World {
     /// The world before its first move.
     #[must_use]
     pub fn begin(setup: &'static Setup) -> Self {
+        Self::begin_with(setup, Tape::default)
+    }
+
+    /// The world before its first move, whose ends have a tape on.
+    pub(crate) fn begin_on_tape(setup: &'static Setup) -> Self {
+        Self::begin_with(setup, || Tape::from(START))
+    }
+
+    fn begin_with(setup: &'static Setup, tape: fn() -> Tape) -> Self {
         let mut world = Self {
             setup,
             now: START,
-            ends: Side::BOTH.map(|side| End::new(side, setup)),
+            ends: Side::BOTH.map(|side| End::new(side, setup, tape())),
             on_the_way: Default::default(),
             fresh: [0; 2],
             faults_left: setup.faults,
@@ -143,7 +155,7 @@ impl World {
             Move::Deliver(to, at) | Move::Duplicate(to, at) | Move::Lose(to, at)
                 if usize::from(at) >= self.to(to).len() =>
             {
-                return Err(Breach(format!("this script does not fit: no packet {at} is on the way")));
+                return Err(Breach::misfit(format_args!("no packet {at} is on the way")));
             }
             Move::Deliver(to, at) => {
                 let packet = self.on_the_way[to as usize].remove(usize::from(at));
@@ -156,9 +168,7 @@ impl World {
             Move::Lose(to, at) => drop(self.on_the_way[to as usize].remove(usize::from(at))),
             Move::Vary(at) => {
                 let Some(instead) = self.varied(at) else {
-                    return Err(Breach(format!(
-                        "this script does not fit: Linux answers no differently at {at}"
-                    )));
+                    return Err(Breach::misfit(format_args!("Linux answers no differently at {at}")));
                 };
                 self.variations_left = self.variations_left.saturating_sub(1);
                 let at = usize::from(at);
@@ -168,14 +178,18 @@ impl World {
                 let end = &mut self.ends[of as usize];
                 if let Some(due) = end.endpoint.poll_timeout() {
                     self.now = self.now.max(due);
+                    end.tape.record_timers(self.now);
                     end.endpoint.handle_timeout(self.now);
                 }
             }
             Move::Sleep => {
                 self.has_slept = true;
-                self.now += NIGHT;
-                let now = self.now;
-                self.ends.iter_mut().for_each(|end| end.endpoint.handle_timeout(now));
+                let (began, now) = (self.now, self.now + NIGHT);
+                self.now = now;
+                for end in &mut self.ends {
+                    end.tape.record_sleep(began, now);
+                    end.endpoint.handle_timeout(now);
+                }
             }
             Move::Call(by, call) => {
                 let calls = self.setup.calls[by as usize];
@@ -210,16 +224,22 @@ impl World {
                 )
             });
             if end.incoming.is_some_and(|id| end.endpoint.incoming(id).is_none()) {
-                return Err(Breach(format!("{}: a SYN that waited is gone without a word", side.name())));
+                let what = "a SYN that waited is gone without a word";
+                return Err(Breach::by(side, Rule::TellOfSyn, what));
             }
             let shut = quiet
                 && self.faults_left == self.setup.faults
                 && !end.ended
                 && end.keeps_its_window_shut(&info);
-            let shut =
-                shut.then(|| "a window stays closed although its buffer is empty (RFC 9293 MUST-39)".into());
-            if let Some(what) = end.wrong_belief(&info).map(str::to_owned).or(failure).or(shut) {
-                return Err(Breach(format!("{}: {what}", side.name())));
+            if let Some((rule, what)) = end.wrong_belief(&info) {
+                return Err(Breach::by(side, rule, what));
+            }
+            if let Some(what) = failure {
+                return Err(Breach::by(side, Rule::Live, what));
+            }
+            if shut {
+                let what = "a window stays closed although its buffer is empty (RFC 9293 MUST-39)";
+                return Err(Breach::by(side, Rule::OpenWindow(end.wire.edge), what));
             }
         }
         Ok(())
@@ -244,7 +264,8 @@ impl World {
             let next = moves.iter().find(reads).or(moves.iter().find(quiet)).copied();
             let Some(step) = next else {
                 return unfinished.map_or(Ok(()), |what| {
-                    Err(Breach(format!("{what}, and nothing is on the way and no timer runs")))
+                    let told = format_args!("{what}, and nothing is on the way and no timer runs");
+                    Err(Breach::of_world(Rule::GoOn(what), told))
                 });
             };
             trail.push(step);
@@ -255,40 +276,41 @@ impl World {
             } else if let Some(what) = unfinished
                 && self.now.saturating_since(progressed) > PATIENCE
             {
-                return Err(Breach(format!(
-                    "{what} for more than {} s of a healthy network",
-                    PATIENCE.as_secs()
-                )));
+                let seconds = PATIENCE.as_secs();
+                let told = format_args!("{what} for more than {seconds} s of a healthy network");
+                return Err(Breach::of_world(Rule::GoOn(what), told));
             }
             if unfinished.is_none() && self.setup.settings().keepalive.is_some() {
                 return Ok(());
             }
         }
-        Err(Breach(format!("no rest after {STEPS_MAX} moves of a healthy network")))
+        let what = format_args!("no rest after {STEPS_MAX} moves of a healthy network");
+        Err(Breach::of_world(Rule::Rest, what))
     }
 
     /// Names a thing that has not come to its end, if any.
-    fn unfinished(&self) -> Option<&'static str> {
+    fn unfinished(&self) -> Option<Unfinished> {
         let [client, server] = &self.ends;
         let reset = client.resets_peer(server)
             || server.resets_peer(client)
             || (self.handshakes_may_fail() || self.ends.iter().any(End::is_gone))
                 && self.ends.iter().any(|end| end.error.is_some())
             || self.ends.iter().any(|end| end.wire.is_mixed);
-        for (end, peer) in [(client, server), (server, client)] {
+        for side in Side::BOTH {
+            let (end, peer) = (self.end(side), self.end(side.peer()));
             let reads = peer.connection.is_some() && !peer.released;
             if !reset && reads && peer.read < end.written {
-                return Some("bytes that were written are not read");
+                return Some(Unfinished::Bytes(side));
             }
             if !reset && reads && (end.shut || end.released) && !peer.ended {
-                return Some("a stream's end is not read");
+                return Some(Unfinished::End(side));
             }
             if client.released && server.released && end.endpoint.connection_count() > 0 {
-                return Some("a closed connection remains");
+                return Some(Unfinished::Connection(side));
             }
         }
         if self.ends.iter().any(|end| end.promised.is_some()) {
-            return Some("an accepted SYN has no outcome");
+            return Some(Unfinished::Syn);
         }
         None
     }
@@ -357,7 +379,40 @@ impl World {
         self.end(Side::Server).wire.as_linux(packet, &self.end(Side::Client).wire)
     }
 
-    fn end(&self, side: Side) -> &End {
+    /// The steps of one end so far.
+    ///
+    /// # Errors
+    /// Why they make no protocol test.
+    pub(crate) fn steps(&self, side: Side) -> Result<&[Step], String> {
+        let end = self.end(side);
+        if end.wire.mixes_with(&self.end(side.peer()).wire) {
+            return Err("an old duplicate of a SYN has begun another connection".into());
+        }
+        end.tape.gap().map_or_else(|| Ok(end.tape.steps()), |why| Err(why.into()))
+    }
+
+    /// The oldest place that an end has to send until it hears that it has arrived.
+    pub(crate) fn owed(&self, side: Side) -> Option<u32> {
+        let end = self.end(side);
+        let past = 1 + u32::from(end.written) + u32::from(end.shut || end.released);
+        Some(end.wire.una().max(1)).filter(|una| *una < past && !end.aborted)
+    }
+
+    /// How far the peer's stream can be read at this end: past the last byte that has arrived in order and in
+    /// the window, and whether the end of the stream follows.
+    pub(crate) fn readable(&self, side: Side) -> (u32, bool) {
+        let (end, peer) = (self.end(side), self.end(side.peer()));
+        let past = 1 + u32::from(peer.written);
+        let known = peer.wire.known();
+        (known.min(past).min(end.wire.edge.max(1)), known > past)
+    }
+
+    /// How many bytes an end has read.
+    pub(crate) fn read(&self, side: Side) -> u32 {
+        self.end(side).read.into()
+    }
+
+    pub(crate) fn end(&self, side: Side) -> &End {
         &self.ends[side as usize]
     }
 
@@ -370,6 +425,7 @@ impl World {
         let (end, peer) = if to == Side::Client { (client, server) } else { (server, client) };
         let Some(segment) = parse(packet) else { return Ok(()) };
         end.wire.on_received(&mut peer.wire, &segment);
+        end.tape.try_record(self.now, || peer.wire.arrives(packet, &end.wire));
         let info = end
             .connection
             .and_then(|id| end.endpoint.connection(id))
@@ -385,7 +441,7 @@ impl World {
                 .and_then(|id| end.endpoint.connection(id))
                 .is_none_or(|it| it.state() == State::Closed)
         {
-            return Err(Breach(format!("{}: a reset beside RCV.NXT ends a connection", to.name())));
+            return Err(Breach::by(to, Rule::StayOpen, "a reset beside RCV.NXT ends a connection"));
         }
         Ok(())
     }
@@ -399,7 +455,7 @@ impl World {
 }
 
 impl End {
-    fn new(side: Side, setup: &Setup) -> Self {
+    fn new(side: Side, setup: &Setup, mut tape: Tape) -> Self {
         let mut config = EndpointConfig::new(vec![IpAddr::V4(addr(side))], [1 + side as u8; 32]);
         config.histograms = false;
         config.tcp = setup.settings().into();
@@ -408,10 +464,12 @@ impl End {
             let at = ListenAddr { addr: None, port: Some(PORT) };
             let options = ListenOptions { deferred: setup.deferred, ..ListenOptions::new(at) };
             endpoint.listen(START, options).expect("nothing else listens");
+            tape.record(START, || Step::AcceptAtOnce);
         }
         Self {
             endpoint,
-            wire: Wire::default(),
+            wire: Wire::new(side),
+            tape,
             connection: None,
             incoming: None,
             has_decided: false,
@@ -449,11 +507,15 @@ impl End {
             let local = if by == Side::Client { CLIENT_PORT } else { PORT };
             let to = if by == Side::Client { to } else { SocketAddr::new(to.ip(), CLIENT_PORT) };
             self.connection = self.endpoint.connect(now, to, (None, local), None).ok();
+            if self.connection.is_some() {
+                self.tape.record(now, || Step::Connect);
+            }
             return Ok(());
         }
         if call == Call::Decide {
             if let Some(id) = self.incoming.take() {
                 self.has_decided = true;
+                self.tape.record(now, || Step::Decide(Decision::Accept));
                 self.promised = self.endpoint.decide(now, id, Decision::Accept).then_some(id);
             }
             return Ok(());
@@ -462,24 +524,40 @@ impl End {
         match call {
             Call::Connect | Call::Decide => {}
             Call::Write(bytes) => {
-                let bytes: Vec<u8> = (self.written..).take(bytes.into()).map(|at| byte(by, at)).collect();
+                let (place, len) = (u32::from(self.written) + 1, usize::from(bytes));
+                self.tape.record(now, || Step::Write(place, len));
+                let bytes: Vec<u8> = (self.written..).take(len).map(|at| byte(by, at)).collect();
                 let wrote = self.endpoint.update(now, id, |connection, now| connection.write(now, &bytes));
                 let wrote = wrote.and_then(Result::ok).unwrap_or_default();
+                if wrote != len {
+                    self.tape.unrecord();
+                }
+                if 0 < wrote && wrote < len {
+                    self.tape.record(now, || Step::Write(place, wrote));
+                }
                 self.written = self.written.saturating_add(u8::try_from(wrote).unwrap_or(u8::MAX));
             }
             Call::Read => return self.take(now, by, id),
             Call::Shutdown => {
+                self.tape.record(now, || Step::Shutdown);
                 let result = self.endpoint.update(now, id, |connection, now| connection.shutdown(now));
-                self.shut |= matches!(result, Some(Ok(())));
+                if matches!(result, Some(Ok(()))) {
+                    self.shut = true;
+                } else {
+                    self.tape.unrecord();
+                }
             }
             Call::Close => {
                 // RFC 9293 §3.10.4: in SYN-SENT the attempt is given up.
                 let state = self.endpoint.connection(id).map(ackclock_core::Connection::state);
                 self.aborted |= state == Some(State::SynSent);
+                self.tape.record(now, || Step::Release);
                 self.endpoint.release(now, id);
                 self.released = true;
             }
             Call::Abort => {
+                self.tape.record(now, || Step::Abort);
+                self.tape.record(now, || Step::Release);
                 self.endpoint.update(now, id, |connection, now| connection.abort(now));
                 self.endpoint.release(now, id);
                 (self.released, self.aborted) = (true, true);
@@ -491,37 +569,42 @@ impl End {
     /// Empties the receive buffer. No byte may be lost, repeated or foreign.
     fn take(&mut self, now: Instant, by: Side, id: ConnectionId) -> Result<(), Breach> {
         let mut into = [0; 16];
+        let begun = self.read;
         loop {
             let result = self.endpoint.update(now, id, |connection, now| connection.read(now, &mut into));
-            match result {
-                Some(Ok(0)) => self.ended = true,
-                Some(Ok(bytes)) => {
-                    for &got in into.iter().take(bytes) {
-                        if got != byte(by.peer(), self.read) {
-                            return Err(Breach(format!(
-                                "{}: byte {} of the stream is read as {got:#04x}",
-                                by.name(),
-                                self.read
-                            )));
-                        }
-                        self.read = self.read.saturating_add(1);
+            if let Some(Ok(bytes @ 1..)) = result {
+                for &got in into.iter().take(bytes) {
+                    if got != byte(by.peer(), self.read) {
+                        let what = format_args!("byte {} of the stream is read as {got:#04x}", self.read);
+                        return Err(Breach::by(by, Rule::Read, what));
                     }
-                    continue;
+                    self.read = self.read.saturating_add(1);
                 }
-                Some(Err(ReadError::Connection(error))) => {
-                    self.error = Some(error);
-                    let info = self.endpoint.connection(id).map(|connection| connection.info(now));
-                    // However a connection ends, what was received in order is read first.
-                    if info.is_some_and(|info| u64::from(self.read) < info.bytes_received) {
-                        return Err(Breach(format!(
-                            "{}: received bytes are lost with the connection",
-                            by.name()
-                        )));
-                    }
-                }
-                Some(Err(_)) | None => {}
+                continue;
             }
+            if let Some(Err(ReadError::Connection(error))) = result {
+                self.error = Some(error);
+                let info = self.endpoint.connection(id).map(|connection| connection.info(now));
+                // However a connection ends, what was received in order is read first.
+                if info.is_some_and(|info| u64::from(self.read) < info.bytes_received) {
+                    return Err(Breach::by(by, Rule::Read, "received bytes are lost with the connection"));
+                }
+            }
+            self.ended |= result == Some(Ok(0));
+            self.record_read(now, begun);
             return Ok(());
+        }
+    }
+
+    /// Records a call that has read from byte `begun` on.
+    fn record_read(&mut self, now: Instant, begun: u8) {
+        let (place, len) = (u32::from(begun) + 1, usize::from(self.read - begun));
+        let over = self.ended.then_some(Step::ExpectEnd).or(self.error.map(Step::ExpectError));
+        if len > 0 || over.is_none() {
+            self.tape.record(now, || Step::ExpectRead(place, len));
+        }
+        if let Some(over) = over {
+            self.tape.record(now, || over);
         }
     }
 
@@ -558,6 +641,7 @@ impl End {
                     }
                 }
                 Event::Incoming(_, incoming) if self.has_decided => {
+                    self.tape.record(now, || Step::Decide(Decision::Reset));
                     self.endpoint.decide(now, incoming, Decision::Reset);
                 }
                 Event::Incoming(_, incoming) => self.incoming = Some(incoming),
@@ -572,10 +656,13 @@ impl End {
         while let Some(packet) = self.endpoint.poll_transmit(now, LIMITS) {
             let bytes = packet.to_vec();
             let breach = parse(&bytes).and_then(|segment| self.wire.on_sent(&peer.wire, &segment));
+            if breach.is_none() {
+                self.tape.try_record(now, || self.wire.leaves(&bytes, &peer.wire));
+            }
             on_the_way[to].push(bytes);
             fresh[to] += 1;
-            if let Some(what) = breach {
-                return Err(Breach(format!("{}: {what}", side.name())));
+            if let Some((rule, what)) = breach {
+                return Err(Breach::by(side, rule, what));
             }
         }
         Ok(())
@@ -586,11 +673,6 @@ fn addr(side: Side) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, 0, 1 + side as u8)
 }
 
-/// A byte of the stream that a side writes.
-fn byte(of: Side, at: u8) -> u8 {
-    at.wrapping_mul(3) ^ if of == Side::Client { 0x40 } else { 0xc0 }
-}
-
 const PORT: u16 = 7;
 const CLIENT_PORT: u16 = 4242;
 /// Zero would mean none.
@@ -599,6 +681,6 @@ const START: Instant = Instant::from_millis(3_600_000);
 const DELAY_MAX: Duration = Duration::from_secs(3);
 const NIGHT: Duration = Duration::from_secs(3600);
 /// RFC 9293 SHLD-30: probes back off; this stack's, and its retransmission timer, to a minute at most.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 const STEPS_MAX: usize = 500;
-const LIMITS: Limits = Limits { gso_max_v4: 0, gso_max_v6: 0, tx_checksum: true };
+const LIMITS: Limits = Limits { gso_max_v4: 0, gso_max_v6: 0, tx_checksum: false };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ackclock_core::Keepalive;
-use ackclock_explore::{Bounds, Call, Move, SETUPS, Script, Setup, Side, explore};
+use ackclock_explore::{Bounds, Call, Move, SETUPS, Script, Setup, Side, changes, explore};
 
 #[test]
 fn no_small_world_breaks_a_promise() {
@@ -24,10 +24,8 @@ static IMPATIENT: [Setup; 1] = [Setup {
     name: "impatient",
     what: "one probe and no patience",
     faults: 1,
-    tcp: |tcp| {
-        let (idle, interval) = (Duration::from_secs(60), Duration::from_secs(1));
-        tcp.keepalive = Some(Keepalive { idle, interval, probes: 1 });
-    },
+    tcp: changes!(|tcp| tcp.keepalive =
+        Some(Keepalive { idle: Duration::from_secs(60), interval: Duration::from_secs(1), probes: 1 })),
     ..Setup::PLAIN
 }];
 

@@ -13,5 +13,6 @@ mod recovery;
 mod rfc2525;
 mod rfc9293;
 mod security;
+mod small_worlds;
 mod state_table;
 mod transfer;

@@ -12,6 +12,8 @@ use etherparse::{
     TcpHeader, TcpSlice,
 };
 
+use crate::script::pattern;
+
 pub use flag::*;
 
 /// The control bits, as in byte 13 of the header.
@@ -167,6 +169,48 @@ impl Seg {
     pub fn data(mut self, payload: &[u8]) -> Self {
         self.payload = payload.to_vec();
         self
+    }
+
+    /// The expression that builds this segment, for a script to be printed.
+    #[must_use]
+    pub fn code(&self) -> String {
+        const NAMES: [(u8, &str); 8] = [
+            (FIN, "FIN"),
+            (SYN, "SYN"),
+            (RST, "RST"),
+            (PSH, "PSH"),
+            (ACK, "ACK"),
+            (URG, "URG"),
+            (ECE, "ECE"),
+            (CWR, "CWR"),
+        ];
+        let names: Vec<_> = NAMES.iter().filter(|(flag, _)| self.has(*flag)).map(|(_, name)| *name).collect();
+        let flags = if names.is_empty() { "0".to_owned() } else { names.join(" | ") };
+        let mut code = format!("seg({flags}).seq({})", number(self.seq));
+        if self.has(ACK) {
+            code += &format!(".ack({})", number(self.ack));
+        }
+        code += &format!(".window({})", self.window);
+        for option in &self.options {
+            code += &match option {
+                Opt::Sack(blocks) => {
+                    let pair =
+                        |(left, right): &(u32, u32)| format!("({}, {})", number(*left), number(*right));
+                    let blocks: Vec<_> = blocks.iter().map(pair).collect();
+                    format!(".opt(Opt::Sack(vec![{}]))", blocks.join(", "))
+                }
+                Opt::Other(kind, data) => format!(".opt(Opt::Other({kind}, vec!{data:?}))"),
+                Opt::Raw(bytes) => format!(".opt(Opt::Raw(vec!{bytes:?}))"),
+                option => format!(".opt(Opt::{option:?})"),
+            };
+        }
+        match self.payload.len() {
+            0 => code,
+            len if self.payload == pattern(self.seq, len) => {
+                format!("{code}.data(&pattern({}, {len}))", number(self.seq))
+            }
+            _ => format!("{code}.data(&{:?})", self.payload),
+        }
     }
 
     /// Whether all of these flags are set.
@@ -392,6 +436,14 @@ pub fn flip_bit(packet: &[u8], bit: usize) -> Vec<u8> {
     damaged
 }
 
+/// A relative sequence number as code: what lies before the first one is written as a distance from it.
+pub(crate) fn number(seq: u32) -> String {
+    match seq.cast_signed() {
+        before if before < 0 => format!("0_u32.wrapping_sub({})", before.unsigned_abs()),
+        seq => seq.to_string(),
+    }
+}
+
 fn encode_options(options: &[Opt]) -> Vec<u8> {
     let mut out = Vec::with_capacity(40);
     for option in options {
@@ -506,6 +558,21 @@ mod tests {
             let frame = Frame { ttl: 9, traffic_class: 0xb9, ..Frame::new(src, dst, segment) };
             assert_eq!(Frame::parse(&frame.to_bytes()), Ok(frame));
         }
+    }
+
+    #[test]
+    fn code_builds_the_segment() {
+        macro_rules! same {
+            ($segment:expr) => {
+                let words: Vec<_> = stringify!($segment).split_whitespace().collect();
+                assert_eq!($segment.code(), words.join(" "));
+            };
+        }
+        same!(seg(RST).seq(7).window(0));
+        same!(seg(SYN | ACK).seq(0).ack(1).window(64).opt(Opt::Mss(1460)).opt(Opt::SackPermitted));
+        same!(seg(PSH | ACK).seq(3).ack(1).window(64).data(&pattern(3, 2)));
+        same!(seg(ACK).seq(0_u32.wrapping_sub(1)).ack(2).window(9).opt(Opt::Sack(vec![(1, 2), (4, 6)])));
+        same!(seg(FIN | ACK).seq(3).ack(1).window(64).data(&[7, 7]));
     }
 
     #[test]

@@ -7,9 +7,10 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use ackclock_core::profile::{Choices, Ecn};
 use ackclock_core::{
-    Connection, ConnectionError, ConnectionId, ConnectionInfo, EndpointConfig, Event, Instant, ListenAddr,
-    ListenOptions, ListenerId, ReadError, Readiness, State, TcpConfig,
+    Connection, ConnectionError, ConnectionId, ConnectionInfo, Decision, EndpointConfig, Event, IncomingId,
+    Instant, ListenAddr, ListenOptions, ListenerId, ReadError, Readiness, State, TcpConfig,
 };
 
 use crate::host::{Host, host_addr};
@@ -32,6 +33,8 @@ pub struct Setup {
     pub mtu: usize,
     /// When the endpoint starts.
     pub start: Instant,
+    /// Whether the listener leaves the decision on each SYN to [`Script::decide`].
+    pub deferred: bool,
     /// Changes the endpoint's settings before it is made.
     pub config: fn(&mut EndpointConfig),
 }
@@ -47,6 +50,7 @@ impl Default for Setup {
             v6: false,
             mtu: 1500,
             start: Instant::from_millis(3_600_000),
+            deferred: false,
             config: |_| {},
         }
     }
@@ -69,6 +73,10 @@ pub struct Script {
     pub listener: Option<ListenerId>,
     /// The connection, once connected or accepted.
     pub conn: Option<ConnectionId>,
+    /// The last SYN that waits for a decision.
+    pub incoming: Option<IncomingId>,
+    /// The last SYN that was accepted, until the listener tells what came of it.
+    pub promised: Option<IncomingId>,
     /// `Some(TSval)`: put timestamps on the peer's segments, echoing the newest TSval seen.
     pub ts_val: Option<u32>,
     /// The newest TSval that the endpoint sent.
@@ -86,6 +94,7 @@ pub struct Script {
     queue: VecDeque<(Instant, Frame)>,
     /// The bytes that the application still has to write: next and last sequence number.
     stream: (u32, u32),
+    accepts_at_once: bool,
     readiness: Readiness,
 }
 
@@ -107,6 +116,8 @@ impl Script {
             irs: setup.irs,
             listener: None,
             conn: None,
+            incoming: None,
+            promised: None,
             ts_val: None,
             ts_seen: 0,
             edge: 0,
@@ -117,6 +128,7 @@ impl Script {
             peer_window: setup.peer_window,
             queue: VecDeque::new(),
             stream: (0, 0),
+            accepts_at_once: false,
             readiness: Readiness::default(),
         }
     }
@@ -126,7 +138,8 @@ impl Script {
     pub fn listening(setup: &Setup) -> Self {
         let mut script = Self::closed(setup);
         let addr = ListenAddr { addr: Some(script.local.ip()), port: Some(script.local.port()) };
-        let listener = script.host.endpoint.listen(script.host.now, ListenOptions::new(addr));
+        let options = ListenOptions { deferred: setup.deferred, ..ListenOptions::new(addr) };
+        let listener = script.host.endpoint.listen(script.host.now, options);
         script.listener = Some(listener.expect("the port is free"));
         script
     }
@@ -135,10 +148,7 @@ impl Script {
     #[must_use]
     pub fn connecting(setup: &Setup) -> Self {
         let mut script = Self::closed(setup);
-        let (local, remote, now) = (script.local, script.remote, script.host.now);
-        let conn = script.host.endpoint.connect(now, remote, (Some(local.ip()), local.port()), None);
-        script.conn = Some(conn.expect("nothing is in the way"));
-        script.drain();
+        script.connect();
         script
     }
 
@@ -204,6 +214,12 @@ impl Script {
     /// An acknowledgement of everything up to `ack`, from the peer that has sent up to `seq`.
     pub fn peer_ack(&mut self, seq: u32, ack: u32) {
         self.peer(seg(ACK).seq(seq).ack(ack).window(self.peer_window));
+    }
+
+    /// The peer refuses a segment, as an end without a connection does: by a reset from the number 0 that
+    /// acknowledges `ack`.
+    pub fn peer_refuses(&mut self, ack: u32) {
+        self.peer(seg(RST).seq(0_u32.wrapping_sub(self.irs)).ack(ack).window(0));
     }
 
     /// The packet that a segment of the peer travels in.
@@ -272,6 +288,15 @@ impl Script {
         assert!(self.queue.is_empty(), "unexpected: {:?}", self.queue);
     }
 
+    /// The next segment is this one, window and options included.
+    ///
+    /// # Panics
+    /// If it is not.
+    #[track_caller]
+    pub fn expect(&mut self, segment: Seg) {
+        assert_eq!(self.sent(), segment);
+    }
+
     /// The next segment is a pure acknowledgement of `ack`.
     ///
     /// # Panics
@@ -308,6 +333,18 @@ impl Script {
         segment
     }
 
+    /// The next segment refuses one that acknowledged nothing: a reset from the number 0 that acknowledges
+    /// `ack` (RFC 9293 §3.10.7.1).
+    ///
+    /// # Panics
+    /// If it does not.
+    #[track_caller]
+    pub fn expect_refusal(&mut self, ack: u32) {
+        let segment = self.sent();
+        assert_eq!((segment.flags, segment.ack), (RST | ACK, ack), "{segment:?}");
+        assert_eq!(segment.seq.wrapping_add(self.iss.unwrap_or(0)), 0, "{segment:?}");
+    }
+
     // -- time -----------------------------------------------------------------------------------------------
 
     /// Time passes; timers expire on the way.
@@ -333,6 +370,37 @@ impl Script {
         }
         let (at, frame) = self.queue.pop_front()?;
         Some((at.saturating_since(start), frame.seg))
+    }
+
+    /// Whether the endpoint sends such a segment before `limit` is over. Time stops at that segment, or at
+    /// `limit`; the segments before it are taken from the queue.
+    pub fn sends(&mut self, limit: Duration, is_such: impl Fn(&Seg) -> bool) -> bool {
+        let until = self.host.now + limit;
+        loop {
+            while let Some((_, frame)) = self.queue.pop_front() {
+                if is_such(&frame.seg) {
+                    return true;
+                }
+            }
+            if !self.step(until) {
+                self.host.now = until;
+                return false;
+            }
+        }
+    }
+
+    /// Time passes. Timers that expire at its very end have not expired yet: something else happens first.
+    pub fn pass(&mut self, by: Duration) {
+        let until = self.host.now + by;
+        while self.host.next_timeout().is_some_and(|at| at < until) && self.step(until) {}
+        self.host.now = until;
+    }
+
+    /// The host sleeps: its clock jumps, and no timer expires on the way.
+    pub fn sleep(&mut self, by: Duration) {
+        let until = self.host.now + by;
+        self.host.wake(until);
+        self.drain();
     }
 
     /// Lets the next timer up to `until` expire. False if there is none.
@@ -367,10 +435,48 @@ impl Script {
 
     /// Takes the connection that the listener has ready, if any.
     pub fn try_accept(&mut self) -> Option<ConnectionId> {
-        let conn = self.host.endpoint.accept(self.host.now, self.listener?)?;
+        let conn = self.take_accepted()?;
         self.conn = Some(conn);
         self.drain();
         Some(conn)
+    }
+
+    /// From now on, the application accepts each connection at once, keeps the first and releases the others.
+    pub fn accept_at_once(&mut self) {
+        self.accepts_at_once = true;
+        self.drain();
+    }
+
+    fn take_accepted(&mut self) -> Option<ConnectionId> {
+        let (conn, decided) = self.host.endpoint.accept_decided(self.host.now, self.listener?)?;
+        self.promised = self.promised.filter(|id| Some(*id) != decided);
+        Some(conn)
+    }
+
+    /// Decides on the SYN that waits.
+    ///
+    /// # Panics
+    /// If none does.
+    #[track_caller]
+    pub fn decide(&mut self, decision: Decision) {
+        let incoming = self.incoming.take().expect("a SYN that waits");
+        let is_accepted = decision == Decision::Accept;
+        if self.host.endpoint.decide(self.host.now, incoming, decision) && is_accepted {
+            self.promised = Some(incoming);
+        }
+        self.drain();
+    }
+
+    /// Opens a connection to the peer.
+    ///
+    /// # Panics
+    /// If the endpoint refuses.
+    #[track_caller]
+    pub fn connect(&mut self) {
+        let (local, remote, now) = (self.local, self.remote, self.host.now);
+        let conn = self.host.endpoint.connect(now, remote, (Some(local.ip()), local.port()), None);
+        self.conn = Some(conn.expect("nothing is in the way"));
+        self.drain();
     }
 
     /// The connection.
@@ -440,6 +546,37 @@ impl Script {
         into
     }
 
+    /// Reads all that is there: `len` bytes of the pattern from `seq` on, and no more.
+    ///
+    /// # Panics
+    /// If it reads anything else.
+    #[track_caller]
+    pub fn expect_read(&mut self, seq: u32, len: usize) {
+        let (mut read, mut into) = (Vec::new(), [0; 64]);
+        while let Ok(count @ 1..) = self.update(|c, now| c.read(now, &mut into)) {
+            read.extend_from_slice(&into[..count]);
+        }
+        assert_eq!(read, pattern(seq, len), "the bytes that are read");
+    }
+
+    /// The stream of the peer is read to its end.
+    ///
+    /// # Panics
+    /// If it is not.
+    #[track_caller]
+    pub fn expect_end(&mut self) {
+        assert_eq!(self.try_read(), Ok(0), "the end of the stream");
+    }
+
+    /// The connection has ended in this error.
+    ///
+    /// # Panics
+    /// If it has not.
+    #[track_caller]
+    pub fn expect_error(&mut self, error: ConnectionError) {
+        assert_eq!(self.try_read(), Err(ReadError::Connection(error)));
+    }
+
     /// The result of `read`.
     pub fn try_read(&mut self) -> Result<usize, ReadError> {
         self.update(|c, now| c.read(now, &mut [0; 4096]))
@@ -481,8 +618,146 @@ impl Script {
         std::mem::take(&mut self.readiness)
     }
 
+    // -- what no endpoint may do ----------------------------------------------------------------------------
+
+    /// Acknowledges nothing beyond `place` (RFC 9293 §3.8.1).
+    ///
+    /// # Panics
+    /// If a segment that has not been taken yet does.
+    #[track_caller]
+    pub fn acknowledges_up_to(&mut self, place: u32) {
+        self.all_sent(|segment| !segment.has(ACK) || segment.has(RST) || segment.ack <= place);
+    }
+
+    /// Reports nothing but what lies in these ranges (RFC 2018 §3).
+    ///
+    /// # Panics
+    /// If a segment that has not been taken yet does.
+    #[track_caller]
+    pub fn reports_only(&mut self, ranges: &[(u32, u32)]) {
+        let is_within = |(left, right): &(u32, u32)| ranges.iter().any(|it| it.0 <= *left && *right <= it.1);
+        self.all_sent(|segment| segment.sack().iter().all(is_within));
+    }
+
+    /// Keeps the right edge of its window at `place` or beyond (RFC 9293 §3.8.6).
+    ///
+    /// # Panics
+    /// If a segment that has not been taken yet shrinks it.
+    #[track_caller]
+    pub fn keeps_edge(&mut self, place: u32) {
+        let scale = self.local_scale;
+        self.all_sent(|segment| {
+            // RFC 7323 §2.2: the window of a SYN segment is not scaled.
+            let window = u32::from(segment.window) << if segment.has(SYN) { 0 } else { scale };
+            !segment.has(ACK) || segment.has(RST) || segment.ack + window >= place
+        });
+    }
+
+    /// Sends no text beyond `place`, and no empty segment from there (RFC 9293 §3.8.6 and §3.4).
+    ///
+    /// # Panics
+    /// If a segment that has not been taken yet lies there.
+    #[track_caller]
+    pub fn stays_within(&mut self, place: u32) {
+        self.all_sent(|segment| {
+            // A keep-alive probe lies one before the first byte.
+            let end = segment.seq.wrapping_add(segment.payload.len() as u32);
+            segment.has(RST) || segment.seq == u32::MAX || end <= place
+        });
+    }
+
+    /// Sends the text that was written, each byte at its place.
+    ///
+    /// # Panics
+    /// If a segment that has not been taken yet carries another.
+    #[track_caller]
+    pub fn sends_what_was_written(&mut self) {
+        self.all_sent(|segment| segment.payload == pattern(segment.seq, segment.payload.len()));
+    }
+
+    #[track_caller]
+    fn all_sent(&mut self, is_right: impl Fn(&Seg) -> bool) {
+        let wrong = self.take_sent().into_iter().find(|segment| !is_right(segment));
+        assert!(wrong.is_none(), "it sends {wrong:?}");
+    }
+
+    /// Counts `acked` bytes as acknowledged at most, and `held` with those that were reported.
+    ///
+    /// # Panics
+    /// If it counts more.
+    #[track_caller]
+    pub fn believes_at_most(&mut self, acked: u64, held: u64) {
+        let info = self.info();
+        assert!(info.bytes_acked <= acked, "{} bytes count as acknowledged", info.bytes_acked);
+        let believed = info.bytes_acked + info.sacked;
+        assert!(believed <= held, "{believed} bytes count as acknowledged or held");
+    }
+
+    /// Has announced a window beyond `place` (RFC 9293 §3.8.6.2.2).
+    ///
+    /// # Panics
+    /// If it has not.
+    #[track_caller]
+    pub fn has_opened_its_window(&mut self, place: u32) {
+        assert!(self.edge > place, "the window ends at {}", self.edge);
+    }
+
+    /// The connection has not failed.
+    ///
+    /// # Panics
+    /// If it has.
+    #[track_caller]
+    pub fn has_not_failed(&mut self) {
+        assert_eq!(self.error(), None);
+    }
+
+    /// The connection is not over.
+    ///
+    /// # Panics
+    /// If it is.
+    #[track_caller]
+    pub fn is_not_over(&mut self) {
+        assert_ne!(self.state(), State::Closed);
+    }
+
+    /// Nothing is left of any connection.
+    ///
+    /// # Panics
+    /// If one is.
+    #[track_caller]
+    pub fn has_finished(&mut self) {
+        assert_eq!(self.host.endpoint.connection_count(), 0, "connections are left");
+    }
+
+    /// Each SYN that was reported still waits, or its outcome was reported, too.
+    ///
+    /// # Panics
+    /// If one has vanished.
+    #[track_caller]
+    pub fn has_told_of_each_syn(&mut self) {
+        let vanished = self.incoming.filter(|id| self.host.endpoint.incoming(*id).is_none());
+        assert_eq!(vanished, None, "a SYN that waited is gone without a word");
+        assert_eq!(self.promised, None, "an accepted SYN has no outcome");
+    }
+
+    /// Sends what lies at `place` before `limit` is over.
+    ///
+    /// # Panics
+    /// If it does not.
+    #[track_caller]
+    pub fn goes_on(&mut self, place: u32, limit: Duration) {
+        let covers = |segment: &Seg| segment.seq <= place && place < segment.seq.wrapping_add(segment.len());
+        assert!(self.sends(limit, covers), "nothing is sent from {place} on");
+    }
+
     /// Sends everything that the endpoint wants to send now.
     pub fn drain(&mut self) {
+        while let Some(accepted) = self.accepts_at_once.then(|| self.take_accepted()).flatten() {
+            if self.conn.is_some() {
+                self.host.endpoint.release(self.host.now, accepted);
+            }
+            self.conn = self.conn.or(Some(accepted));
+        }
         loop {
             let wrote = self.write_stream();
             for frame in self.host.transmit() {
@@ -508,10 +783,16 @@ impl Script {
 
     fn collect_events(&mut self) {
         for event in self.host.events() {
-            if let Event::Connection(id, readiness) = event
-                && Some(id) == self.conn
-            {
-                self.readiness = self.readiness.merged(readiness);
+            match event {
+                Event::Connection(id, readiness) if Some(id) == self.conn => {
+                    self.readiness = self.readiness.merged(readiness);
+                }
+                Event::Incoming(_, incoming) => self.incoming = Some(incoming),
+                Event::IncomingGone(_, gone) => {
+                    self.incoming = self.incoming.filter(|id| *id != gone);
+                    self.promised = self.promised.filter(|id| *id != gone);
+                }
+                _ => {}
             }
         }
     }
@@ -561,6 +842,27 @@ pub fn peer_syn(setup: &Setup) -> Seg {
 #[must_use]
 pub fn modern_options(shift: u8) -> Vec<Opt> {
     vec![Opt::Mss(1460), Opt::SackPermitted, Opt::Timestamps(1_000, 0), Opt::WindowScale(shift)]
+}
+
+/// Settings without what only clocks tell apart, and a buffer of these many bytes for what arrives: no
+/// timestamps, pacing, window scaling, ECN or Nagle.
+#[must_use]
+pub fn untimed(receive_buffer: usize) -> TcpConfig {
+    let choices = Choices {
+        timestamps: false,
+        pacing: false,
+        window_scaling: false,
+        ecn: Ecn::Off,
+        ..Choices::default()
+    };
+    TcpConfig {
+        choices,
+        nodelay: true,
+        send_buffer_max: 64,
+        receive_buffer_max: receive_buffer,
+        receive_buffer_initial: receive_buffer,
+        ..TcpConfig::default()
+    }
 }
 
 /// The bytes of the test pattern at these sequence numbers; period 251, so that no segment size divides it.
