@@ -20,6 +20,7 @@
 
 mod explore;
 mod judge;
+mod linux;
 mod script;
 mod setup;
 mod step;
@@ -28,6 +29,7 @@ mod world;
 
 pub use self::explore::{Bounds, Counterexample, Report, explore};
 pub use self::judge::Breach;
+pub use self::linux::{BEYOND, Entry, Model, ROWS, Row, Variation};
 pub use self::script::{Script, ScriptError};
 pub use self::setup::{SETUPS, Setup};
 pub use self::step::{Call, Move, Side};

@@ -5,7 +5,8 @@ use std::time::Duration;
 use ackclock_core::profile::{Choices, Ecn, Recovery};
 use ackclock_core::{Keepalive, TcpConfig};
 
-use crate::step::Call;
+use crate::linux::Variation;
+use crate::step::{Call, Side};
 
 /// A world before its first move.
 #[derive(Debug)]
@@ -16,8 +17,10 @@ pub struct Setup {
     pub what: &'static str,
     /// Faults of the network that may strike in all.
     pub faults: u8,
-    /// How many of the server's answers may be those of a Linux where it differs.
+    /// How often the server may act as a Linux where it differs.
     pub variations: u8,
+    /// The ways in which it may do so; all if it is empty.
+    pub only: &'static [Variation],
     /// The calls of each application, in any order, once each. Reading is always possible.
     pub calls: [&'static [Call]; 2],
     /// Whether the connection is open at the start.
@@ -30,6 +33,8 @@ pub struct Setup {
     pub receive_buffer: usize,
     /// Changes to the settings of both ends.
     pub tcp: fn(&mut TcpConfig),
+    /// Further changes to the settings of the client.
+    pub client_tcp: fn(&mut TcpConfig),
 }
 
 impl Setup {
@@ -39,12 +44,14 @@ impl Setup {
         what: "",
         faults: 2,
         variations: 0,
+        only: &[],
         calls: [&[], &[]],
         open: true,
         deferred: false,
         sleeps: false,
         receive_buffer: 64,
         tcp: |_| {},
+        client_tcp: |_| {},
     };
 
     /// The row with this name.
@@ -53,8 +60,8 @@ impl Setup {
         SETUPS.iter().find(|setup| setup.name == name)
     }
 
-    /// The settings of both ends: without what only clocks tell apart.
-    pub(crate) fn settings(&self) -> TcpConfig {
+    /// The settings of an end: without what only clocks tell apart.
+    pub(crate) fn settings(&self, of: Side) -> TcpConfig {
         let choices = Choices {
             timestamps: false,
             pacing: false,
@@ -71,12 +78,15 @@ impl Setup {
             ..TcpConfig::default()
         };
         (self.tcp)(&mut tcp);
+        if of == Side::Client {
+            (self.client_tcp)(&mut tcp);
+        }
         tcp
     }
 }
 
 /// The small worlds.
-pub static SETUPS: [Setup; 12] = [
+pub static SETUPS: [Setup; 18] = [
     Setup {
         name: "transfer",
         what: "four writes one way, then the end of the stream",
@@ -125,10 +135,66 @@ pub static SETUPS: [Setup; 12] = [
     },
     Setup {
         name: "linux",
-        what: "writes of several segments each way, to a server that answers as Linux does where it differs",
+        what: "writes of several segments each way, to a server that may act as Linux does where it differs",
         calls: [&[Call::Write(4), Call::Write(1), Call::Close], &[Call::Write(1), Call::Close]],
         variations: 2,
         tcp: |tcp| tcp.mss_max = Some(2),
+        ..Setup::PLAIN
+    },
+    Setup {
+        name: "linux-nagle",
+        what: "such a server, and the Nagle algorithm at both ends",
+        calls: [&[Call::Write(3), Call::Close], &[Call::Write(3), Call::Write(2), Call::Close]],
+        variations: 2,
+        tcp: |tcp| (tcp.mss_max, tcp.nodelay) = (Some(2), false),
+        ..Setup::PLAIN
+    },
+    Setup {
+        name: "linux-window",
+        what: "such a server, buffers of four bytes, and a client that aborts",
+        calls: [
+            &[Call::Write(4), Call::Shutdown, Call::Abort],
+            &[Call::Write(4), Call::Write(2), Call::Shutdown],
+        ],
+        faults: 1,
+        variations: 2,
+        receive_buffer: 4,
+        ..Setup::PLAIN
+    },
+    Setup {
+        name: "linux-late",
+        what: "such a server, and a client that sends again what has arrived, with news of what it received",
+        calls: [&[Call::Write(2), Call::Shutdown], &[Call::Write(1)]],
+        variations: 1,
+        only: &[Variation::LateAck, Variation::AckOneBefore, Variation::OldSegmentsWindow],
+        ..Setup::PLAIN
+    },
+    Setup {
+        name: "linux-time-wait",
+        what: "such a server, which ends first",
+        calls: [&[Call::Write(1), Call::Shutdown], &[Call::Shutdown]],
+        variations: 1,
+        only: &[Variation::FinUnreported, Variation::TimeWaitUnreported],
+        ..Setup::PLAIN
+    },
+    Setup {
+        name: "linux-closing",
+        what: "such a server, which ends in every way",
+        calls: [&[Call::Write(1), Call::Shutdown], &[Call::Shutdown, Call::Close, Call::Abort]],
+        variations: 1,
+        only: &[Variation::OrphanResets, Variation::AbortUnsaid, Variation::AbortInTimeWait],
+        ..Setup::PLAIN
+    },
+    Setup {
+        name: "linux-crossing",
+        what: "such a server, both ends open at once, or one, and the client knows no SACK",
+        calls: [
+            &[Call::Connect, Call::Write(1), Call::Close],
+            &[Call::Connect, Call::Write(1), Call::Shutdown, Call::Close],
+        ],
+        variations: 1,
+        open: false,
+        client_tcp: |tcp| tcp.choices.sack = false,
         ..Setup::PLAIN
     },
     Setup {
