@@ -68,7 +68,7 @@ pub enum Variation {
 /// When a variation is possible, and what it does.
 #[derive(Debug)]
 pub(crate) enum Rule {
-    /// A packet on the way to the client is another, or none.
+    /// A packet that the server has just sent is another, or none.
     Answer(fn(&Scene, &Segment<'_>) -> Option<Answer>),
     /// The oldest packet on the way to the server is taken otherwise.
     Arrival(fn(&Scene, &Segment<'_>) -> Option<Arrival>),
@@ -344,6 +344,11 @@ impl Variation {
             Model::Never(_) => &[],
         });
         rows.chain(&BEYOND)
+    }
+
+    /// Whether it changes an answer of the server.
+    pub(crate) fn is_answer(self) -> bool {
+        self.entry().is_some_and(|entry| matches!(entry.rule, Rule::Answer(_)))
     }
 
     pub(crate) fn entry(self) -> Option<&'static Entry> {

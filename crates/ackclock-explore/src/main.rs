@@ -51,7 +51,7 @@ fn main() -> ExitCode {
 /// Whether nothing was found.
 fn run(options: &Options) -> Result<bool, String> {
     if options.list {
-        SETUPS.iter().for_each(|setup| println!("{:<12} {}", setup.name, setup.what));
+        SETUPS.iter().for_each(|setup| println!("{:<15} {}", setup.name, setup.what));
         return Ok(true);
     }
     if let Some(file) = &options.replay {
@@ -103,7 +103,7 @@ fn show(setup: &'static Setup, bounds: &Bounds) -> Report {
         Variation::entries().filter_map(|entry| Some((entry.name, report.varied.get(&entry.variation)?)));
     let met: Vec<_> = met.map(|(name, times)| format!("{name} {times}")).collect();
     if !met.is_empty() {
-        text = format!("{text}\n{}: as a Linux: {}", setup.name, met.join(", "));
+        text = format!("{text}; as a Linux: {}", met.join(", "));
     }
     if let Some(found) = &report.counterexample {
         text = format!("{text}\n{}: {}\n{}", setup.name, found.breach, found.script);

@@ -134,70 +134,6 @@ pub static SETUPS: [Setup; 18] = [
         ..Setup::PLAIN
     },
     Setup {
-        name: "linux",
-        what: "writes of several segments each way, to a server that may act as Linux does where it differs",
-        calls: [&[Call::Write(4), Call::Write(1), Call::Close], &[Call::Write(1), Call::Close]],
-        variations: 2,
-        tcp: |tcp| tcp.mss_max = Some(2),
-        ..Setup::PLAIN
-    },
-    Setup {
-        name: "linux-nagle",
-        what: "such a server, and the Nagle algorithm at both ends",
-        calls: [&[Call::Write(3), Call::Close], &[Call::Write(3), Call::Write(2), Call::Close]],
-        variations: 2,
-        tcp: |tcp| (tcp.mss_max, tcp.nodelay) = (Some(2), false),
-        ..Setup::PLAIN
-    },
-    Setup {
-        name: "linux-window",
-        what: "such a server, buffers of four bytes, and a client that aborts",
-        calls: [
-            &[Call::Write(4), Call::Shutdown, Call::Abort],
-            &[Call::Write(4), Call::Write(2), Call::Shutdown],
-        ],
-        faults: 1,
-        variations: 2,
-        receive_buffer: 4,
-        ..Setup::PLAIN
-    },
-    Setup {
-        name: "linux-late",
-        what: "such a server, and a client that sends again what has arrived, with news of what it received",
-        calls: [&[Call::Write(2), Call::Shutdown], &[Call::Write(1)]],
-        variations: 1,
-        only: &[Variation::LateAck, Variation::AckOneBefore, Variation::OldSegmentsWindow],
-        ..Setup::PLAIN
-    },
-    Setup {
-        name: "linux-time-wait",
-        what: "such a server, which ends first",
-        calls: [&[Call::Write(1), Call::Shutdown], &[Call::Shutdown]],
-        variations: 1,
-        only: &[Variation::FinUnreported, Variation::TimeWaitUnreported],
-        ..Setup::PLAIN
-    },
-    Setup {
-        name: "linux-closing",
-        what: "such a server, which ends in every way",
-        calls: [&[Call::Write(1), Call::Shutdown], &[Call::Shutdown, Call::Close, Call::Abort]],
-        variations: 1,
-        only: &[Variation::OrphanResets, Variation::AbortUnsaid, Variation::AbortInTimeWait],
-        ..Setup::PLAIN
-    },
-    Setup {
-        name: "linux-crossing",
-        what: "such a server, both ends open at once, or one, and the client knows no SACK",
-        calls: [
-            &[Call::Connect, Call::Write(1), Call::Close],
-            &[Call::Connect, Call::Write(1), Call::Shutdown, Call::Close],
-        ],
-        variations: 1,
-        open: false,
-        client_tcp: |tcp| tcp.choices.sack = false,
-        ..Setup::PLAIN
-    },
-    Setup {
         name: "closing",
         what: "every way to end, at both ends",
         calls: [
@@ -241,6 +177,74 @@ pub static SETUPS: [Setup; 18] = [
                 probes: 4,
             });
         },
+        ..Setup::PLAIN
+    },
+    Setup {
+        name: "linux",
+        what: "writes of several segments each way, to a server that may act as Linux does where it differs",
+        calls: [&[Call::Write(4), Call::Write(1), Call::Close], &[Call::Write(1), Call::Close]],
+        variations: 2,
+        tcp: |tcp| tcp.mss_max = Some(2),
+        ..Setup::PLAIN
+    },
+    Setup {
+        name: "linux-nagle",
+        what: "as `linux`, with the Nagle algorithm at both ends",
+        calls: [&[Call::Write(3), Call::Close], &[Call::Write(3), Call::Write(2), Call::Close]],
+        variations: 2,
+        tcp: |tcp| (tcp.mss_max, tcp.nodelay) = (Some(2), false),
+        ..Setup::PLAIN
+    },
+    Setup {
+        name: "linux-window",
+        what: "as `linux`, with buffers of four bytes, and a client that aborts",
+        calls: [
+            &[Call::Write(4), Call::Shutdown, Call::Abort],
+            &[Call::Write(4), Call::Write(2), Call::Shutdown],
+        ],
+        faults: 1,
+        variations: 2,
+        receive_buffer: 4,
+        ..Setup::PLAIN
+    },
+    Setup {
+        name: "linux-late",
+        what: "as `linux`: a client repeats what has arrived, and acknowledges more than before",
+        calls: [&[Call::Write(2), Call::Shutdown], &[Call::Write(1)]],
+        variations: 1,
+        only: &[Variation::LateAck, Variation::AckOneBefore, Variation::OldSegmentsWindow],
+        ..Setup::PLAIN
+    },
+    Setup {
+        name: "linux-time-wait",
+        what: "as `linux`, where the server ends first",
+        calls: [&[Call::Write(1), Call::Shutdown], &[Call::Shutdown]],
+        variations: 1,
+        only: &[Variation::FinUnreported, Variation::TimeWaitUnreported],
+        ..Setup::PLAIN
+    },
+    Setup {
+        name: "linux-closing",
+        what: "as `linux`, where the server ends in every way",
+        calls: [
+            &[Call::Write(1), Call::Shutdown],
+            &[Call::Write(1), Call::Shutdown, Call::Close, Call::Abort],
+        ],
+        faults: 1,
+        variations: 1,
+        only: &[Variation::OrphanResets, Variation::AbortUnsaid, Variation::AbortInTimeWait],
+        ..Setup::PLAIN
+    },
+    Setup {
+        name: "linux-crossing",
+        what: "as `linux`: both ends open at once, or one, and the client knows no SACK",
+        calls: [
+            &[Call::Connect, Call::Write(1), Call::Close],
+            &[Call::Connect, Call::Write(1), Call::Shutdown, Call::Close],
+        ],
+        variations: 1,
+        open: false,
+        client_tcp: |tcp| tcp.choices.sack = false,
         ..Setup::PLAIN
     },
 ];

@@ -130,7 +130,9 @@ impl World {
     /// # Errors
     /// The breach to which it leads, if any.
     pub fn advance(&mut self, step: Move) -> Result<(), Breach> {
-        self.fresh = [0; 2];
+        // Of the last answers, several may be those of a Linux.
+        let answers = matches!(step, Move::Vary(variation, _) if variation.is_answer());
+        self.fresh = [if answers { self.fresh[Side::Client as usize] } else { 0 }, 0];
         let waits = self.on_the_way.iter().any(|packets| !packets.is_empty());
         let is_fault = match step {
             Move::Deliver(_, at) => at > 0,
@@ -387,6 +389,7 @@ impl World {
                     Answer::Nothing => None,
                 };
                 instead.iter().for_each(|packet| self.note_answer(packet));
+                self.fresh[Side::Client as usize] -= usize::from(instead.is_none());
                 self.on_the_way[Side::Client as usize].splice(place..=place, instead);
             }
             Rule::Arrival(rule) => {
@@ -459,11 +462,14 @@ impl World {
         }
     }
 
+    /// A packet that the server has just sent: a Linux has sent another, or none.
     fn answer(&self, at: u8) -> Option<Segment<'_>> {
+        let side = Side::Client as usize;
+        let is_fresh = usize::from(at) + self.fresh[side] >= self.on_the_way[side].len();
         self.to(Side::Client)
             .get(usize::from(at))
             .and_then(|packet| parse(packet))
-            .filter(|_| self.has_places())
+            .filter(|_| is_fresh && self.has_places())
     }
 
     fn arrival(&self, at: u8) -> Option<Segment<'_>> {

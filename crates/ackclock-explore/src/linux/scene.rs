@@ -133,7 +133,7 @@ impl Scene {
         let ((next, una), (start, end)) = (self.next_and_una()?, self.span(segment)?);
         let beyond = self.client.wire.arrived.checked_shr(end.saturating_sub(1)).unwrap_or(0) != 0;
         let fills = start <= next && next < end && beyond;
-        let first = self.bare(segment, self.client.wire.sent)?;
+        let first = self.bare(segment, self.client.wire.sent.min(self.server.wire.edge))?;
         (fills && self.acked(segment)? > una).then_some(Arrival::After(first))
     }
 
@@ -153,18 +153,13 @@ impl Scene {
         if !has_fin || !fits || opens || !self.info.as_ref()?.sack || wire.place(segment.ack)? > fin {
             return None;
         }
-        let (left, right) = (wire.at(fin)?, wire.at(fin.saturating_add(1))?);
-        let (mut blocks, mut rest) = (SackBlocks::default(), SackBlocks::default());
-        let mut first = (left, right);
-        for &(from, to) in segment.options.sack.as_slice() {
-            match to {
-                to if to == right => return None,
-                to if to == left => first = (from, right),
-                to => rest.push(from, to),
-            }
+        let block = (wire.at(fin)?, wire.at(fin.saturating_add(1))?);
+        let before = segment.options.sack.as_slice();
+        if before.iter().any(|&(_, right)| right == block.1) {
+            return None;
         }
-        blocks.push(first.0, first.1);
-        rest.as_slice().iter().for_each(|&(from, to)| blocks.push(from, to));
+        let mut blocks = SackBlocks::default();
+        [block].iter().chain(before).for_each(|&(left, right)| blocks.push(left, right));
         let mut header = header_of(segment);
         header.options.sack = blocks;
         Some(Answer::Header(header))
@@ -225,14 +220,14 @@ impl Scene {
         (lone && self.server.wire.place(segment.seq)? >= edge).then_some(Answer::Nothing)
     }
 
-    /// Less than a segment waits if more is to come and the window has no room for it. The server sends it
-    /// again later.
+    /// Less than a segment waits if the window cut it short: it has no PSH, because more is to come. The
+    /// server sends it again later.
     pub(super) fn small_waits(&self, segment: &Segment<'_>) -> Option<Answer> {
         let (len, info) = (u32::try_from(segment.payload.len()).ok()?, self.info.as_ref()?);
         let (_, edge) = self.server.wire.heard?;
         let end = self.server.wire.place(segment.seq)?.saturating_add(len);
-        let more = end <= self.server.written;
-        (len > 0 && len < info.snd_mss && end == edge && more).then_some(Answer::Nothing)
+        let cut = len < info.snd_mss && end == edge && !segment.flags.intersects(Flags::PSH | Flags::FIN);
+        (len > 0 && cut).then_some(Answer::Nothing)
     }
 
     /// An acknowledgement that says nothing new is not sent.
