@@ -1,11 +1,12 @@
 //! [`explore`]: breadth first over all states.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::panic::{self, AssertUnwindSafe};
 
 use ackclock_form::Writer;
 
 use crate::judge::Breach;
+use crate::linux::Variation;
 use crate::script::Script;
 use crate::setup::Setup;
 use crate::step::Move;
@@ -39,6 +40,8 @@ pub struct Report {
     pub depth: u32,
     /// Whether these are all states of the setup.
     pub complete: bool,
+    /// How often the server acted as a Linux, by the way in which it did.
+    pub varied: HashMap<Variation, usize>,
     /// The first breach, by the fewest moves.
     pub counterexample: Option<Counterexample>,
 }
@@ -61,8 +64,14 @@ struct Node {
 /// Visits the states of a setup breadth first, up to the first breach.
 #[must_use]
 pub fn explore(setup: &'static Setup, bounds: &Bounds) -> Report {
-    let mut search =
-        Search { setup, bounds, nodes: Vec::new(), seen: HashSet::new(), writer: Writer::relative_to(0) };
+    let mut search = Search {
+        setup,
+        bounds,
+        nodes: Vec::new(),
+        seen: HashSet::new(),
+        varied: HashMap::new(),
+        writer: Writer::relative_to(0),
+    };
     let begin = World::begin(setup);
     search.seen.insert(begin.digest(&mut search.writer));
     let (mut level, mut depth) = (vec![ROOT], 0);
@@ -75,13 +84,14 @@ pub fn explore(setup: &'static Setup, bounds: &Bounds) -> Report {
                     states: search.seen.len(),
                     depth,
                     complete: false,
+                    varied: search.varied,
                     counterexample: Some(*counterexample),
                 };
             }
         }
     }
     let states = search.seen.len();
-    Report { states, depth, complete: level.is_empty(), counterexample: None }
+    Report { states, depth, complete: level.is_empty(), varied: search.varied, counterexample: None }
 }
 
 struct Search<'a> {
@@ -89,6 +99,7 @@ struct Search<'a> {
     bounds: &'a Bounds,
     nodes: Vec<Node>,
     seen: HashSet<u128>,
+    varied: HashMap<Variation, usize>,
     writer: Writer,
 }
 
@@ -118,6 +129,9 @@ impl Search<'_> {
 
     /// Makes a move and checks where it leads. Returns whether that is new.
     fn visit(&mut self, path: &[Move], mut world: World, step: Move) -> Result<bool, Box<Counterexample>> {
+        if let Move::Vary(variation, _) = step {
+            *self.varied.entry(variation).or_default() += 1;
+        }
         let mut trail = vec![step];
         let (seen, writer, every) = (&mut self.seen, &mut self.writer, self.bounds.run_out_every);
         let visited = panic::catch_unwind(AssertUnwindSafe(|| {

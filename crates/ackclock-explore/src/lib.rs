@@ -20,6 +20,7 @@
 
 mod explore;
 mod judge;
+mod linux;
 mod protocol;
 mod script;
 mod setup;
@@ -30,6 +31,7 @@ mod world;
 
 pub use self::explore::{Bounds, Counterexample, Report, explore};
 pub use self::judge::Breach;
+pub use self::linux::{BEYOND, Entry, Model, ROWS, Row, Variation};
 pub use self::protocol::{OneEnd, ProtocolTest, Unprintable};
 pub use self::script::{Script, ScriptError};
 pub use self::setup::{Changes, SETUPS, Setup};

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use ackclock_explore::{Bounds, Report, SETUPS, Script, Setup, explore};
+use ackclock_explore::{Bounds, Report, SETUPS, Script, Setup, Variation, explore};
 use clap::Parser;
 
 /// Visit every state of small TCP worlds, breadth first, and print the shortest counterexample.
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
 /// Whether nothing was found.
 fn run(options: &Options) -> Result<bool, String> {
     if options.list {
-        SETUPS.iter().for_each(|setup| println!("{:<12} {}", setup.name, setup.what));
+        SETUPS.iter().for_each(|setup| println!("{:<15} {}", setup.name, setup.what));
         return Ok(true);
     }
     if let Some(file) = &options.replay {
@@ -99,6 +99,12 @@ fn show(setup: &'static Setup, bounds: &Bounds) -> Report {
     let all = if report.complete { ", which are all" } else { "" };
     let mut text =
         format!("{}: {} states to depth {}{all}, {seconds:.1} s", setup.name, report.states, report.depth);
+    let met =
+        Variation::entries().filter_map(|entry| Some((entry.name, report.varied.get(&entry.variation)?)));
+    let met: Vec<_> = met.map(|(name, times)| format!("{name} {times}")).collect();
+    if !met.is_empty() {
+        text = format!("{text}; as a Linux: {}", met.join(", "));
+    }
     if let Some(found) = &report.counterexample {
         let test = as_test(&found.script);
         text = format!("{text}\n{}: {}\n{}\n{test}", setup.name, found.breach, found.script);

@@ -244,7 +244,7 @@ impl OneEnd {
     }
 
     fn begin(&self) -> Runner {
-        let setup = self.setup.of_protocol_test();
+        let setup = self.setup.of_protocol_test(self.side);
         match self.side {
             Side::Client => Runner::closed(&setup),
             Side::Server => Runner::listening(&setup),
@@ -257,7 +257,7 @@ impl OneEnd {
             Side::Client => "let mut script = Script::closed(&setup);",
             Side::Server => "let mut script = Script::listening(&setup);",
         };
-        let mut lines = self.setup.code();
+        let mut lines = self.setup.code(self.side);
         lines.push(begin.into());
         lines.extend(self.steps.iter().map(Step::code));
         lines

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::linux::Variation;
+
 /// One of the two endpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
@@ -42,8 +44,9 @@ pub enum Move {
     Lose(Side, u8),
     /// A packet arrives and stays on the way, too: a fault.
     Duplicate(Side, u8),
-    /// The server is a Linux, whose answer differs as docs/linux.md lists: it reports less, or nothing.
-    Vary(u8),
+    /// The server acts as a Linux where docs/linux.md lists a difference. The position is that of the packet
+    /// on its way to or from the server, or of the call in the setup.
+    Vary(Variation, u8),
     /// Time goes on to the side's next timer, which fires. That delays the packets on the way: a fault if
     /// there are any.
     Timer(Side),
@@ -60,7 +63,8 @@ impl Move {
             Self::Deliver(side, _) | Self::Duplicate(side, _) | Self::Timer(side) | Self::Call(side, _) => {
                 Some(side)
             }
-            Self::Lose(..) | Self::Vary(_) | Self::Sleep => None,
+            Self::Vary(variation, _) => (!variation.is_answer()).then_some(Side::Server),
+            Self::Lose(..) | Self::Sleep => None,
         }
     }
 }
@@ -90,7 +94,9 @@ impl fmt::Display for Move {
             Self::Deliver(to, at) => write!(f, "deliver {} {at}", to.name()),
             Self::Lose(to, at) => write!(f, "lose {} {at}", to.name()),
             Self::Duplicate(to, at) => write!(f, "duplicate {} {at}", to.name()),
-            Self::Vary(at) => write!(f, "vary {at}"),
+            Self::Vary(variation, at) => {
+                write!(f, "vary {} {at}", variation.entry().map_or("", |entry| entry.name))
+            }
             Self::Timer(of) => write!(f, "timer {}", of.name()),
             Self::Sleep => f.write_str("sleep"),
             Self::Call(by, Call::Write(bytes)) => write!(f, "call {} write {bytes}", by.name()),
@@ -127,7 +133,10 @@ impl FromStr for Move {
             ["deliver", to, at] => Ok(Self::Deliver(side(to)?, number(at)?)),
             ["lose", to, at] => Ok(Self::Lose(side(to)?, number(at)?)),
             ["duplicate", to, at] => Ok(Self::Duplicate(side(to)?, number(at)?)),
-            ["vary", at] => Ok(Self::Vary(number(at)?)),
+            ["vary", name, at] => {
+                let entry = Variation::entries().find(|entry| entry.name == name);
+                Ok(Self::Vary(entry.ok_or(())?.variation, number(at)?))
+            }
             ["timer", of] => Ok(Self::Timer(side(of)?)),
             ["sleep"] => Ok(Self::Sleep),
             ["call", by, "write", bytes] => Ok(Self::Call(side(by)?, Call::Write(number(bytes)?))),

@@ -20,11 +20,11 @@ pub(crate) struct Wire {
     /// nothing then.
     pub is_mixed: bool,
     /// Where the last segment ended that went furthest.
-    sent: u32,
+    pub sent: u32,
     /// The right edge of the window that it announced.
     pub edge: u32,
     /// The highest acknowledgement that reached it, and the right edge of the peer's window.
-    heard: Option<(u32, u32)>,
+    pub heard: Option<(u32, u32)>,
     /// Bit n: byte n of its stream has reached the peer.
     pub arrived: u64,
 }
@@ -35,30 +35,6 @@ pub(crate) fn parse(packet: &[u8]) -> Option<Segment<'_>> {
     let IpPayload::Tcp(bytes) = ip.payload else { return None };
     Segment::parse(ip.src, ip.dst, bytes, ChecksumState::Verified).ok()
 }
-
-/// The packet with its SACK option overwritten. Its checksum is not looked at ([`META`]).
-fn without_sack(packet: &[u8]) -> Option<Vec<u8>> {
-    let mut bytes = packet.to_vec();
-    let tcp = usize::from(bytes.first()? & 0x0f) * 4;
-    let end = tcp + usize::from(bytes.get(tcp + 12)? >> 4) * 4;
-    let mut at = tcp + 20;
-    while at < end {
-        let len = match *bytes.get(at)? {
-            0 => return None,
-            NOP => 1,
-            _ => usize::from(*bytes.get(at + 1)?).max(2),
-        };
-        if *bytes.get(at)? == SACK {
-            bytes.get_mut(at..at + len)?.fill(NOP);
-        }
-        at += len;
-    }
-    Some(bytes)
-}
-
-/// Kinds of options.
-const NOP: u8 = 1;
-const SACK: u8 = 5;
 
 /// The driver's findings about a packet between two worlds: its checksum needs no look.
 pub(crate) const META: RxMeta = RxMeta { checksum: ChecksumState::Verified, segment_size: None };
@@ -152,20 +128,6 @@ impl Wire {
         ranges
     }
 
-    /// The packet that a Linux at this end sends in place of a packet that differs, by the rows of
-    /// docs/linux.md on what is reported: no block for a duplicate or a FIN, and no answer to some segments
-    /// outside the window. `None`: the same; `Some(None)`: nothing.
-    pub fn as_linux(&self, packet: &[u8], to: &Self) -> Option<Option<Vec<u8>>> {
-        let segment = parse(packet)?;
-        if !segment.options.sack.is_empty() {
-            return without_sack(packet).map(Some);
-        }
-        let bare = segment.seq_len() == 0 && segment.flags == Flags::ACK;
-        let ack = segment.ack.offset_from(to.iss?);
-        let nothing_new = to.heard? == (ack, ack.saturating_add(u32::from(segment.window)));
-        (bare && nothing_new && self.iss.is_some()).then_some(None)
-    }
-
     /// Notes what reaches this end.
     pub fn on_received(&mut self, peer: &mut Self, segment: &Segment<'_>) {
         let Some(theirs) = peer.iss else { return };
@@ -203,6 +165,11 @@ impl Wire {
     #[cfg(test)]
     pub fn heard_edge(&self) -> u32 {
         self.heard.map_or(0, |(_, edge)| edge)
+    }
+
+    /// A place as a sequence number of this end.
+    pub fn at(&self, place: u32) -> Option<SeqNum> {
+        self.iss.map(|iss| iss + place)
     }
 
     /// A segment of this end in the words of the protocol tests.

@@ -10,10 +10,11 @@ use ackclock_core::{
 };
 use ackclock_form::Writer;
 use ackclock_test_script::step::Step;
-use ackclock_wire::Flags;
+use ackclock_wire::{Flags, Segment};
 use siphasher::sip128::{Hasher128, SipHasher13};
 
 use crate::judge::{self, Breach, Rule, Unfinished};
+use crate::linux::{self, Act, Answer, Arrival, Scene, Seen, Variation};
 use crate::setup::Setup;
 use crate::step::{Call, Move, Side};
 use crate::tape::Tape;
@@ -103,8 +104,7 @@ impl World {
             }
         }
         if self.variations_left > 0 {
-            let waiting = u8::try_from(self.to(Side::Client).len()).unwrap_or(u8::MAX);
-            moves.extend((0..waiting).filter(|&at| self.varied(at).is_some()).map(Move::Vary));
+            self.variations(moves);
         }
         let delays = self.on_the_way.iter().any(|packets| !packets.is_empty());
         if !delays || self.faults_left > 0 {
@@ -142,13 +142,15 @@ impl World {
     /// # Errors
     /// The breach to which it leads, if any.
     pub fn advance(&mut self, step: Move) -> Result<(), Breach> {
-        self.fresh = [0; 2];
+        // Of the last answers, several may be those of a Linux.
+        let answers = matches!(step, Move::Vary(variation, _) if variation.is_answer());
+        self.fresh = [if answers { self.fresh[Side::Client as usize] } else { 0 }, 0];
         let waits = self.on_the_way.iter().any(|packets| !packets.is_empty());
         let is_fault = match step {
             Move::Deliver(_, at) => at > 0,
             Move::Timer(_) => waits,
             Move::Lose(..) | Move::Duplicate(..) | Move::Sleep => true,
-            Move::Call(..) | Move::Vary(_) => false,
+            Move::Call(..) | Move::Vary(..) => false,
         };
         self.faults_left = self.faults_left.saturating_sub(u8::from(is_fault));
         match step {
@@ -166,13 +168,11 @@ impl World {
                 self.deliver(to, &packet)?;
             }
             Move::Lose(to, at) => drop(self.on_the_way[to as usize].remove(usize::from(at))),
-            Move::Vary(at) => {
-                let Some(instead) = self.varied(at) else {
-                    return Err(Breach::misfit(format_args!("Linux answers no differently at {at}")));
-                };
+            Move::Vary(variation, at) => {
                 self.variations_left = self.variations_left.saturating_sub(1);
-                let at = usize::from(at);
-                self.on_the_way[Side::Client as usize].splice(at..=at, instead);
+                if self.vary(variation, at)?.is_none() {
+                    return Err(Breach::misfit(format_args!("Linux acts no differently at {at}")));
+                }
             }
             Move::Timer(of) => {
                 let end = &mut self.ends[of as usize];
@@ -280,7 +280,7 @@ impl World {
                 let told = format_args!("{what} for more than {seconds} s of a healthy network");
                 return Err(Breach::of_world(Rule::GoOn(what), told));
             }
-            if unfinished.is_none() && self.setup.settings().keepalive.is_some() {
+            if unfinished.is_none() && self.setup.settings(Side::Client).keepalive.is_some() {
                 return Ok(());
             }
         }
@@ -351,7 +351,11 @@ impl World {
     pub(crate) fn shown(&self, step: Move) -> Option<String> {
         let (to, at) = match step {
             Move::Deliver(to, at) | Move::Lose(to, at) | Move::Duplicate(to, at) => (to, at),
-            Move::Vary(at) => (Side::Client, at),
+            Move::Vary(variation, at) => match variation.entry()?.rule {
+                linux::Rule::Answer(_) => (Side::Client, at),
+                linux::Rule::Arrival(_) => (Side::Server, at),
+                linux::Rule::Call(_) => return None,
+            },
             _ => return None,
         };
         self.to(to).get(usize::from(at)).map(|packet| self.line(to, packet))
@@ -373,10 +377,164 @@ impl World {
         format!("{} > {}: {}", to.peer().name(), to.name(), from.notation(packet, into))
     }
 
-    /// The packet that a Linux server sends in place of the packet at this place on the way to the client.
-    fn varied(&self, at: u8) -> Option<Option<Vec<u8>>> {
-        let packet = self.to(Side::Client).get(usize::from(at))?;
-        self.end(Side::Server).wire.as_linux(packet, &self.end(Side::Client).wire)
+    /// Appends how the server may act as a Linux.
+    fn variations(&self, moves: &mut Vec<Move>) {
+        let scene = self.scene();
+        let count = |of: usize| u8::try_from(of).unwrap_or(u8::MAX);
+        let only = self.setup.only;
+        for entry in Variation::entries().filter(|it| only.is_empty() || only.contains(&it.variation)) {
+            let is_possible = |&at: &u8| match entry.rule {
+                linux::Rule::Answer(rule) => self.answer(at).and_then(|it| rule(&scene, &it)).is_some(),
+                linux::Rule::Arrival(rule) => self.arrival(at).and_then(|it| rule(&scene, &it)).is_some(),
+                linux::Rule::Call(rule) => self.server_call(at).and_then(|call| rule(&scene, call)).is_some(),
+            };
+            let end = match entry.rule {
+                linux::Rule::Answer(_) => self.to(Side::Client).len(),
+                linux::Rule::Arrival(_) => 1,
+                linux::Rule::Call(_) => self.setup.calls[Side::Server as usize].len(),
+            };
+            let possible = (0..count(end)).filter(is_possible);
+            moves.extend(possible.map(|at| Move::Vary(entry.variation, at)));
+        }
+    }
+
+    /// Lets the server act as a Linux. `None`: it acts no differently there.
+    fn vary(&mut self, variation: Variation, at: u8) -> Result<Option<()>, Breach> {
+        let (scene, place) = (self.scene(), usize::from(at));
+        let Some(entry) = variation.entry() else { return Ok(None) };
+        match entry.rule {
+            linux::Rule::Answer(rule) => {
+                let Some(answer) = self.answer(at).and_then(|it| rule(&scene, &it)) else { return Ok(None) };
+                let packet = &self.to(Side::Client)[place];
+                let instead = match answer {
+                    Answer::Header(header) => linux::with_header(packet, &header, true),
+                    Answer::Nothing => None,
+                };
+                instead.iter().for_each(|packet| self.note_answer(packet));
+                self.fresh[Side::Client as usize] -= usize::from(instead.is_none());
+                self.on_the_way[Side::Client as usize].splice(place..=place, instead);
+            }
+            linux::Rule::Arrival(rule) => {
+                let Some(how) = self.arrival(at).and_then(|it| rule(&scene, &it)) else { return Ok(None) };
+                let packet = self.on_the_way[Side::Server as usize].remove(place);
+                self.arrive(&packet, &how)?;
+            }
+            linux::Rule::Call(rule) => {
+                let Some(call) = self.server_call(at) else { return Ok(None) };
+                let Some(act) = rule(&scene, call) else { return Ok(None) };
+                self.ends[Side::Server as usize].made |= 1 << at;
+                self.act(call, act)?;
+            }
+        }
+        Ok(Some(()))
+    }
+
+    /// Lets the server take a packet as a Linux takes it.
+    fn arrive(&mut self, packet: &[u8], how: &Arrival) -> Result<(), Breach> {
+        match how {
+            Arrival::After(header) => {
+                if let Some(first) = linux::with_header(packet, header, false) {
+                    self.deliver(Side::Server, &first)?;
+                }
+                self.deliver(Side::Server, packet)?;
+            }
+            Arrival::Header(header) => {
+                if let Some(instead) = linux::with_header(packet, header, true) {
+                    self.deliver(Side::Server, &instead)?;
+                }
+            }
+            Arrival::Answered(header) => {
+                if let Some(answer) = linux::answer_to(packet, header) {
+                    self.note_answer(&answer);
+                    self.on_the_way[Side::Client as usize].push(answer);
+                    self.fresh[Side::Client as usize] += 1;
+                }
+            }
+            Arrival::Reset => {
+                let server = &mut self.ends[Side::Server as usize];
+                server.tape.try_record(self.now, || Err("a Linux resets what its program has left".into()));
+                server.endpoint.reset_orphans(self.now);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a call of the server's application as a Linux makes it.
+    fn act(&mut self, call: Call, act: Act) -> Result<(), Breach> {
+        let now = self.now;
+        let set_nodelay = |world: &mut Self, nodelay| {
+            let end = &mut world.ends[Side::Server as usize];
+            if let Some(id) = end.connection {
+                end.endpoint.update(now, id, |connection, now| connection.set_nodelay(now, nodelay));
+            }
+        };
+        match act {
+            Act::As(call) => self.ends[Side::Server as usize].call(now, Side::Server, call),
+            Act::AtOnce => {
+                let tape = &mut self.ends[Side::Server as usize].tape;
+                tape.try_record(now, || Err("a Linux sends less than a segment at once".into()));
+                set_nodelay(self, true);
+                self.ends[Side::Server as usize].call(now, Side::Server, call)?;
+                self.settle()?;
+                set_nodelay(self, false);
+                Ok(())
+            }
+        }
+    }
+
+    /// Notes an answer that the server's endpoint did not give itself. It breaks no rule of this stack.
+    fn note_answer(&mut self, packet: &[u8]) {
+        let [client, server] = &mut self.ends;
+        if let Some(segment) = parse(packet) {
+            let _ = server.wire.on_sent(&client.wire, &segment);
+        }
+    }
+
+    /// A packet that the server has just sent: a Linux has sent another, or none.
+    fn answer(&self, at: u8) -> Option<Segment<'_>> {
+        let side = Side::Client as usize;
+        let is_fresh = usize::from(at) + self.fresh[side] >= self.on_the_way[side].len();
+        self.to(Side::Client)
+            .get(usize::from(at))
+            .and_then(|packet| parse(packet))
+            .filter(|_| is_fresh && self.has_places())
+    }
+
+    fn arrival(&self, at: u8) -> Option<Segment<'_>> {
+        self.to(Side::Server)
+            .get(usize::from(at))
+            .and_then(|packet| parse(packet))
+            .filter(|_| self.has_places())
+    }
+
+    /// A call that the server's application has left.
+    fn server_call(&self, at: u8) -> Option<Call> {
+        let (calls, end) = (self.setup.calls[Side::Server as usize], self.end(Side::Server));
+        let &call = calls.get(usize::from(at)).filter(|_| end.made >> at & 1 == 0)?;
+        // Of equal calls only the first that is left counts.
+        let before = (0..at).any(|before| calls[usize::from(before)] == call && end.made >> before & 1 == 0);
+        (!before && !end.released && end.connection.is_some()).then_some(call)
+    }
+
+    /// Whether sequence numbers are places of one connection.
+    fn has_places(&self) -> bool {
+        !self.ends.iter().any(|end| end.wire.is_mixed)
+    }
+
+    fn scene(&self) -> Scene {
+        let [client, server] = self.ends.each_ref().map(End::seen);
+        let settings = self.setup.settings(Side::Server);
+        // It goes on when its application has released it.
+        let connection =
+            self.end(Side::Server).endpoint.connections().map(|(_, connection)| connection).next();
+        Scene {
+            client,
+            server,
+            info: connection.map(|connection| connection.info(self.now)),
+            receive_buffer: self.setup.receive_buffer,
+            offers_sack: settings.choices.sack,
+            nagle: !settings.nodelay,
+        }
     }
 
     /// The steps of one end so far.
@@ -458,7 +616,7 @@ impl End {
     fn new(side: Side, setup: &Setup, mut tape: Tape) -> Self {
         let mut config = EndpointConfig::new(vec![IpAddr::V4(addr(side))], [1 + side as u8; 32]);
         config.histograms = false;
-        config.tcp = setup.settings().into();
+        config.tcp = setup.settings(side).into();
         let mut endpoint = Endpoint::new(config, START);
         if side == Side::Server {
             let at = ListenAddr { addr: None, port: Some(PORT) };
@@ -482,6 +640,17 @@ impl End {
             aborted: false,
             ended: false,
             error: None,
+        }
+    }
+
+    fn seen(&self) -> Seen {
+        Seen {
+            wire: self.wire.clone(),
+            written: self.written.into(),
+            read: self.read.into(),
+            shut: self.shut,
+            released: self.released,
+            aborted: self.aborted,
         }
     }
 

@@ -37,7 +37,10 @@ fn each_end_of_a_random_world_does_the_same_alone() {
                         *ran += 1;
                     }
                     Err(why) => {
-                        assert!(why.to_string().contains("an old duplicate of a SYN"), "{why}");
+                        let acts_otherwise = side == Side::Server && setup.variations > 0;
+                        let expected = why.to_string().contains("an old duplicate of a SYN")
+                            || acts_otherwise && why.to_string().contains("a Linux");
+                        assert!(expected, "{side:?}: {why}");
                         *without += 1;
                     }
                 }
@@ -45,9 +48,11 @@ fn each_end_of_a_random_world_does_the_same_alone() {
         }
     }
     println!("{tests:?}");
-    // Only where both may open does an old SYN begin another connection.
+    // Only where both may open does an old SYN begin another connection. A server has no words for two of the
+    // ways of a Linux.
     let all = 2 * u32::try_from(WALKS).expect("few");
-    let few = tests.iter().filter(|(name, [ran, _])| *ran < if **name == "crossing" { all / 2 } else { all });
+    let some = |name: &str| name == "crossing" || name.starts_with("linux");
+    let few = tests.iter().filter(|(name, [ran, _])| *ran < if some(name) { all / 2 } else { all });
     assert_eq!(few.count(), 0, "{tests:?}");
 }
 
