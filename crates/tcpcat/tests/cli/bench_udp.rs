@@ -138,8 +138,9 @@ fn iperf3_measures_udp_both_ways_and_leaves_out_a_second() {
         let found = counts(&ours, sends);
         assert_eq!(theirs["end"][sent]["bytes"], sums(&ours, sends).0, "{theirs}");
         assert_eq!(theirs["end"][received]["bytes"], sums(&ours, sends).1, "{theirs}");
-        // Some 500 of 1,000, or a machine is busy.
-        assert!((50..=800).contains(&found.sent), "{found:?} {theirs}");
+        // Those of one second, not of both.
+        let seconds = theirs["end"][sent]["seconds"].as_f64().unwrap();
+        assert_likely(found, seconds.max(ours["end"]["bench"]["seconds"].as_f64().unwrap()), &theirs);
     }
 }
 
