@@ -1,6 +1,7 @@
 //! `tcpcat bench`: measures how fast data moves, by iperf3's protocol. Either end may be iperf3.
 
 mod client;
+mod datagrams;
 mod flows;
 mod protocol;
 mod server;
@@ -12,12 +13,14 @@ use ackclock_cli::{Exit, Failure};
 use serde::Serialize;
 use tokio::time::timeout;
 
+use self::datagrams::DatagramFigures;
 use self::flows::Flows;
 use self::protocol::{ProtocolError, Results};
 use crate::session::Session;
 use crate::units::{bits_per_second, show_bytes, show_rate};
 
 pub(crate) use self::client::run as run_client;
+pub(crate) use self::datagrams::DATAGRAM_MIN;
 pub(crate) use self::server::run as run_server;
 
 /// Both ends' figures, for the report.
@@ -40,6 +43,9 @@ struct StreamFigures {
     bytes_received: u64,
     /// By the sender, if it counts them.
     retransmits: Option<u64>,
+    /// Over UDP.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    datagrams: Option<DatagramFigures>,
 }
 
 impl Figures {
@@ -55,6 +61,9 @@ impl Figures {
                 bytes_sent: sender.bytes,
                 bytes_received: receiver.bytes,
                 retransmits: u64::try_from(sender.retransmits).ok(),
+                datagrams: flows
+                    .datagrams(own.id)
+                    .map(|counts| counts.tally().figures(!sends, sender, receiver)),
             })
         };
         Self { seconds: flows.took().as_secs_f64(), streams: own.streams.iter().filter_map(stream).collect() }
@@ -81,6 +90,10 @@ impl Figures {
             );
             if let Some(resent) = resent {
                 line.push_str(&format!(", {resent} sent again"));
+            }
+            let datagrams: Vec<_> = streams.iter().filter_map(|stream| stream.datagrams).collect();
+            if let Some(datagrams) = DatagramFigures::sum(&datagrams) {
+                line.push_str(&format!(", {}", datagrams.line()));
             }
             (!streams.is_empty()).then_some(line)
         };
@@ -111,9 +124,17 @@ fn failure(session: &Session, doing: &str, error: ProtocolError) -> Failure {
         ProtocolError::Io(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
             Failure::new(Exit::Failed, format!("{doing}: the peer closed the connection"))
         }
+        ProtocolError::Io(error) if is_too_long(&error) => {
+            session.net.failure(doing, &error).remedy("choose shorter datagrams, as in -l 1200B")
+        }
         ProtocolError::Io(error) => session.net.failure(doing, &error),
         other => Failure::new(Exit::Failed, format!("{doing}: {other}")),
     }
+}
+
+/// Whether a datagram did not fit the path.
+fn is_too_long(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::InvalidInput || error.raw_os_error() == Some(libc::EMSGSIZE)
 }
 
 /// How long a client may take for a step.

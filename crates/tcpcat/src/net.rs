@@ -1,5 +1,7 @@
 //! One interface to the stack's sockets and the kernel's, so that a transfer can run over either.
 
+mod datagram_socket;
+
 use std::collections::HashSet;
 use std::fs;
 use std::io;
@@ -16,6 +18,7 @@ use bytes::Bytes;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+pub(crate) use self::datagram_socket::{DATAGRAM_MAX, DatagramSocket};
 use crate::device::Label;
 use crate::exit;
 
@@ -359,6 +362,14 @@ impl Stream {
                 let name = SockRef::from(stream).tcp_congestion()?;
                 Ok(String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned())
             }
+        }
+    }
+
+    /// The most payload of a segment that this end sends.
+    pub fn mss(&self) -> io::Result<u32> {
+        match &self.inner {
+            Inner::User(stream) => Ok(stream.info()?.snd_mss),
+            Inner::Kernel(stream) => SockRef::from(stream).tcp_mss(),
         }
     }
 

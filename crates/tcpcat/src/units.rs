@@ -60,6 +60,11 @@ pub(crate) fn rate(text: &str) -> Result<u64, UnitError> {
     Rate::read_limited(text).map(Rate::bits)
 }
 
+/// Parses a rate into bits a second; as for iperf3, 0 lifts the limit.
+pub(crate) fn rate_or_none(text: &str) -> Result<u64, UnitError> {
+    if text.trim() == "0" { Ok(0) } else { rate(text) }
+}
+
 /// Parses a rate and, perhaps, the queue in front of it.
 pub(crate) fn bottleneck(text: &str) -> Result<Bottleneck, InvalidBottleneck> {
     let Some((rate_text, rest)) = text.split_once(',') else {
@@ -124,6 +129,14 @@ mod tests {
         assert_eq!(seconds("20ms"), Ok(Duration::from_millis(20)));
         assert!(matches!(seconds("0.0000000001"), Err(UnitError::NotWhole { .. })));
         assert!(matches!(seconds("soon"), Err(UnitError::Unknown { .. })));
+    }
+
+    #[test]
+    fn a_rate_of_zero_is_no_limit_where_iperf3_has_it_so() {
+        assert_eq!(rate_or_none("0"), Ok(0));
+        assert_eq!(rate_or_none("10M"), Ok(10_000_000));
+        assert_eq!(rate_or_none("10"), rate("10"));
+        assert!(rate("0").is_err());
     }
 
     #[test]

@@ -14,6 +14,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ackclock::profile::CHOICES;
 use ackclock_cli::manual::{CompletionsArgs, ManArgs};
 use ackclock_control::quantity::Share;
 use clap::error::ErrorKind;
@@ -25,7 +26,8 @@ pub(crate) use self::device::{DeviceArgs, DeviceFlag, MacChoice};
 pub(crate) use self::inspect::{SsArgs, TopArgs, TraceArgs, TraceCommand};
 use self::target::port;
 pub(crate) use self::target::{Target, is_loopback, scoped};
-use crate::bench::BLOCK_MAX;
+use crate::bench::{BLOCK_MAX, DATAGRAM_MIN};
+use crate::net::DATAGRAM_MAX;
 use crate::units;
 
 /// Move data over TCP in user space: on a TUN or TAP device, an Ethernet interface, addresses of this host,
@@ -207,6 +209,12 @@ pub(crate) struct BenchClientArgs {
     /// Both ends send at once
     #[arg(long, conflicts_with = "reverse")]
     pub bidir: bool,
+    /// Measure UDP: datagrams lost, out of order, and their jitter
+    #[arg(short = 'u', long, conflicts_with_all = for_tcp_alone())]
+    pub udp: bool,
+    /// Number datagrams with 64 bits, for more than four thousand million of them
+    #[arg(long, requires = "udp")]
+    pub udp_counters_64bit: bool,
     /// Number of streams in one direction
     #[arg(short = 'P', long = "parallel", value_name = "N", default_value_t = 1, value_parser = streams)]
     pub streams: u16,
@@ -216,11 +224,13 @@ pub(crate) struct BenchClientArgs {
     /// Run until that many blocks of the length -l have moved
     #[arg(short = 'k', long = "blockcount", value_name = "N", conflicts_with = "bytes")]
     pub blocks: Option<u64>,
-    /// Bytes written or read at once [default: 128K]
+    /// Bytes written or read at once, or of a datagram [default: 128K; with -u, those of a TCP segment]
     #[arg(short = 'l', long, value_name = "SIZE", value_parser = block_length)]
     pub length: Option<u64>,
-    /// Limit the rate of all streams together: 10M is 10 Mbit/s, 10MB/s is 80 Mbit/s
-    #[arg(short = 'b', long, visible_alias = "bitrate", value_name = "RATE", value_parser = units::rate)]
+    /// Limit the rate of all streams together: 10M is 10 Mbit/s, 10MB/s is 80 Mbit/s, 0 lifts the limit
+    /// [default: 0; with -u, 1M]
+    #[arg(short = 'b', long, visible_alias = "bitrate", value_name = "RATE",
+          value_parser = units::rate_or_none)]
     pub rate: Option<u64>,
     /// Send and receive without copying between this program and its stack
     #[arg(short = 'Z', long)]
@@ -449,6 +459,7 @@ fn understood(cli: Cli, words: &[OsString]) -> Result<Invocation, clap::Error> {
         Command::Bench(BenchRole::Client(args)) => {
             let words = [Some(args.host.clone()), args.port.clone()].into_iter().flatten().collect();
             let target = bench_target(words)?;
+            args.check()?;
             Invocation::BenchClient(args, target)
         }
         Command::Demo(args) => Invocation::Demo(args),
@@ -470,6 +481,19 @@ fn bench_target(mut words: Vec<String>) -> Result<Target, clap::Error> {
         words.push(BENCH_PORT.to_owned());
     }
     PeerArgs { words, ..PeerArgs::default() }.target(false)
+}
+
+impl BenchClientArgs {
+    /// Refuses a length that no datagram has.
+    fn check(&self) -> Result<(), clap::Error> {
+        let fits = |len: u64| (DATAGRAM_MIN as u64..=DATAGRAM_MAX as u64).contains(&len);
+        if !self.udp || self.length.is_none_or(fits) {
+            return Ok(());
+        }
+        let message =
+            format!("with -u, -l has from {DATAGRAM_MIN} to {DATAGRAM_MAX} bytes: those of a datagram");
+        Err(usage(ErrorKind::ValueValidation, &message))
+    }
 }
 
 impl FileArgs {
@@ -505,6 +529,12 @@ fn block_length(word: &str) -> Result<u64, String> {
     let length = units::size(word).map_err(|error| error.to_string())?;
     let fits = (1..=BLOCK_MAX).contains(&length);
     fits.then_some(length).ok_or_else(|| format!("a block has from 1 to {BLOCK_MAX} bytes, as for iperf3"))
+}
+
+/// The options that say nothing about datagrams.
+fn for_tcp_alone() -> Vec<&'static str> {
+    let single = ["zerocopy", "mss", "sndbuf", "rcvbuf", "nodelay", "profile", "cc"];
+    single.into_iter().chain(CHOICES.iter().map(|choice| choice.key)).collect()
 }
 
 fn usage(kind: ErrorKind, message: &str) -> clap::Error {

@@ -247,6 +247,29 @@ fn listed_quantities_are_read_as_in_scenarios() {
 }
 
 #[test]
+fn udp_takes_no_flag_of_tcp_and_its_own_need_it() {
+    for (line, says) in [
+        ("-u -Z", "'--zerocopy'"),
+        ("-u --cc cubic", "'--cc <NAME>'"),
+        ("-u --profile modern", "'--profile <NAME>'"),
+        ("-u --nodelay", "'--nodelay'"),
+        ("-u --sack off", "'--sack"),
+        ("--udp-counters-64bit", "--udp"),
+        ("-u -l 15B", "from 16 to 65507 bytes"),
+        ("-u -l 64K", "from 16 to 65507 bytes"),
+    ] {
+        let words = error(&format!("bench client h {line}"));
+        assert!(words.contains(says), "{line}: {words}");
+    }
+    match invocation("bench client h -u -b 0 -l 65507B -P 2 --bidir --udp-counters-64bit --shape 20M") {
+        Ok(Invocation::BenchClient(args, _)) => {
+            assert_eq!((args.udp, args.rate, args.length), (true, Some(0), Some(65_507)));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
 fn stats_takes_its_interval_after_an_equals_sign_only() {
     assert_eq!(pipe("h 1").0.common.observe.stats, None);
     assert_eq!(pipe("--stats h 1").0.common.observe.stats, Some(Duration::from_secs(1)));

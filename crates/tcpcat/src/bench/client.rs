@@ -6,7 +6,8 @@ use ackclock_cli::{Exit, Failure};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{sleep, timeout};
 
-use super::flows::{Flows, Settings};
+use super::datagrams::{self, Link};
+use super::flows::{Carrier, Flows, Settings};
 use super::protocol::{Cookie, Object, Params, ProtocolError, Results, State};
 use super::{BLOCK_LEN, Figures, STEP_MAX, failure, silent, step};
 use crate::args::{BenchClientArgs, PeerArgs, Target};
@@ -35,7 +36,9 @@ async fn measure(
     let mut control = session.connect(&target, &PeerArgs::with_retry(args.retry)).await?;
     // A server that vanishes is noticed.
     control.guard().map_err(|error| session.net.failure("watching the server", &error))?;
-    let mut client = Client { session, args, target, control };
+    let len =
+        if args.udp { datagrams::length(&control, args.length) } else { args.length.unwrap_or(BLOCK_LEN) };
+    let mut client = Client { session, args, target, control, len };
     let ended = tokio::select! {
         biased;
         () = session.interrupt.first() => None,
@@ -61,11 +64,14 @@ struct Client {
     args: BenchClientArgs,
     target: Target,
     control: Stream,
+    /// Bytes of a block.
+    len: u64,
 }
 
 impl Client {
     async fn test(&mut self) -> Result<TransferResult, Failure> {
         let session = self.session;
+        self.check_length().await?;
         let cookie = Cookie::new();
         let wrote = cookie.write(&mut self.control).await;
         wrote.map_err(|error| session.net.failure("sending the cookie", &error))?;
@@ -73,7 +79,7 @@ impl Client {
         let params = self.params();
         step(session, "server", "sending the parameters", params.write(&mut self.control)).await?;
         self.expect(State::CreateStreams).await?;
-        let streams = self.streams(cookie).await?;
+        let streams = self.streams(cookie, &params).await?;
         self.expect(State::TestStart).await?;
         self.expect(State::TestRunning).await?;
 
@@ -128,15 +134,17 @@ impl Client {
             .or((!by_amount).then_some(TIME))
             .map_or(0, |time| time.as_secs() + u64::from(time.subsec_nanos() > 0));
         Params {
-            tcp: true,
+            tcp: !args.udp,
+            udp: args.udp,
             time,
             num: args.bytes.unwrap_or(0),
             blockcount: args.blocks.unwrap_or(0),
             parallel: u64::from(args.streams),
             reverse: args.reverse,
             bidirectional: args.bidir,
-            len: args.length.unwrap_or(BLOCK_LEN),
+            len: self.len,
             bandwidth: self.rate().unwrap_or(0),
+            udp_counters_64bit: args.udp_counters_64bit.into(),
             client_version: format!("tcpcat {}", env!("CARGO_PKG_VERSION")),
             ..Params::default()
         }
@@ -144,11 +152,25 @@ impl Client {
 
     /// Bits a second of one stream.
     fn rate(&self) -> Option<u64> {
-        self.args.rate.map(|rate| rate.div_ceil(u64::from(self.args.streams)))
+        let rate = self.args.rate.or(self.args.udp.then_some(UDP_RATE)).filter(|&rate| rate > 0);
+        rate.map(|rate| rate.div_ceil(u64::from(self.args.streams)))
+    }
+
+    /// Refuses datagrams that no packet to the server takes.
+    async fn check_length(&self) -> Result<(), Failure> {
+        if !self.args.udp || self.args.reverse {
+            return Ok(());
+        }
+        let max = datagrams::payload_max(self.session, &self.control).await?;
+        if self.len <= max {
+            return Ok(());
+        }
+        let what = format!("a datagram of {} bytes does not fit a packet to the server", self.len);
+        Err(Failure::usage(what).remedy(format!("choose at most {max} bytes: -l {max}B")))
     }
 
     fn settings(&self) -> Settings {
-        let len = self.args.length.unwrap_or(BLOCK_LEN);
+        let len = self.len;
         let blocks = self.args.blocks.map(|blocks| blocks.saturating_mul(len));
         Settings {
             len: usize::try_from(len).unwrap_or(usize::MAX),
@@ -159,18 +181,19 @@ impl Client {
         }
     }
 
-    /// Opens the streams: those that this end sends on come first.
-    async fn streams(&self, cookie: Cookie) -> Result<Vec<(bool, Stream)>, Failure> {
-        let each = usize::from(self.args.streams);
-        let (up, down) = (!self.args.reverse, self.args.reverse || self.args.bidir);
-        let ways = std::iter::repeat_n(true, if up { each } else { 0 })
-            .chain(std::iter::repeat_n(false, if down { each } else { 0 }));
+    /// Opens the streams.
+    async fn streams(&self, cookie: Cookie, params: &Params) -> Result<Vec<(bool, Carrier)>, Failure> {
         let mut streams = Vec::new();
-        for sends in ways {
-            let mut stream = self.session.connect(&self.target, &PeerArgs::default()).await?;
-            let wrote = cookie.write(&mut stream).await;
-            wrote.map_err(|error| self.session.net.failure("opening a stream", &error))?;
-            streams.push((sends, stream));
+        for sends in params.ways() {
+            let carrier = if params.udp {
+                Carrier::Datagrams(Link::open(self.session, &self.control, params).await?)
+            } else {
+                let mut stream = self.session.connect(&self.target, &PeerArgs::default()).await?;
+                let wrote = cookie.write(&mut stream).await;
+                wrote.map_err(|error| self.session.net.failure("opening a stream", &error))?;
+                Carrier::Stream(stream)
+            };
+            streams.push((sends, carrier));
         }
         Ok(streams)
     }
@@ -205,6 +228,9 @@ impl Client {
 
 /// How long a test takes if neither a time nor an amount is given.
 const TIME: Duration = Duration::from_secs(10);
+
+/// Bits a second of all streams over UDP together, if no rate is given. Iperf3 has 1 Mbit/s for each.
+const UDP_RATE: u64 = 1_000_000;
 
 /// How long a goodbye may take.
 const GOODBYE_MAX: Duration = Duration::from_secs(1);

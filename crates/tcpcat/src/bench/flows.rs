@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 
+use super::datagrams::{BEHIND_MAX, Counts, Link};
 use super::protocol::{Results, StreamResult};
 use crate::net::Stream;
 use crate::session::Session;
@@ -22,7 +23,7 @@ use crate::transfer::Pace;
 /// How streams move their data.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
-    /// Bytes of a block.
+    /// Bytes of a block. A datagram is one.
     pub len: usize,
     /// Bits a second of each stream.
     pub rate: Option<u64>,
@@ -34,14 +35,21 @@ pub(super) struct Settings {
     pub counts_late: bool,
 }
 
+/// The connection or socket under a stream.
+#[derive(Debug)]
+pub(super) enum Carrier {
+    Stream(Stream),
+    Datagrams(Link),
+}
+
 /// The streams of a test.
 #[derive(Debug)]
 pub(super) struct Flows {
     flows: Vec<Flow>,
     phase: watch::Sender<Phase>,
-    tasks: JoinSet<(usize, io::Result<Stream>)>,
+    tasks: JoinSet<(usize, io::Result<Carrier>)>,
     /// The streams whose tasks have ended, which stay open until the test is over.
-    ended: Vec<Stream>,
+    ended: Vec<Carrier>,
     budgets: Option<(Arc<Budget>, Arc<Budget>)>,
     started: Instant,
     took: Option<Duration>,
@@ -55,6 +63,7 @@ struct Flow {
     bytes: Arc<AtomicU64>,
     /// Unknown for the kernel's, and while it sends.
     retransmits: Option<u64>,
+    datagrams: Option<Counts>,
     running: bool,
 }
 
@@ -77,7 +86,7 @@ struct Budget {
 impl Flows {
     /// Starts all streams; `true` for one that sends. Their order is that in which the client made them, and
     /// gives each its number.
-    pub fn start(session: &'static Session, streams: Vec<(bool, Stream)>, settings: &Settings) -> Self {
+    pub fn start(session: &'static Session, streams: Vec<(bool, Carrier)>, settings: &Settings) -> Self {
         let (phase, _) = watch::channel(Phase::Running);
         let budgets = settings.bytes.map(|bytes| {
             let budget = || Arc::new(Budget::new(bytes));
@@ -103,13 +112,15 @@ impl Flows {
         session: &'static Session,
         index: usize,
         sends: bool,
-        mut stream: Stream,
+        mut stream: Carrier,
         settings: &Settings,
     ) {
         let bytes = Arc::<AtomicU64>::default();
         // Iperf3 numbers its streams 1, 3, 4, 5 and so on, and refuses results of others.
         let id = if index == 0 { 1 } else { index as u64 + 2 };
-        self.flows.push(Flow { id, sends, bytes: Arc::clone(&bytes), retransmits: None, running: true });
+        let datagrams = stream.counts();
+        let flow = Flow { id, sends, bytes: Arc::clone(&bytes), retransmits: None, datagrams, running: true };
+        self.flows.push(flow);
         let mut phase = self.phase.subscribe();
         let settings = settings.clone();
         let budget = self.budgets.as_ref().map(|(up, down)| Arc::clone(if sends { up } else { down }));
@@ -143,6 +154,9 @@ impl Flows {
     pub fn restart(&mut self) {
         for flow in &self.flows {
             flow.bytes.store(0, Ordering::Relaxed);
+            if let Some(datagrams) = &flow.datagrams {
+                datagrams.restart();
+            }
         }
         self.started = Instant::now();
     }
@@ -167,7 +181,9 @@ impl Flows {
         let flow = &mut self.flows[index];
         flow.running = false;
         let stream = stream?;
-        flow.retransmits = stream.info().filter(|_| flow.sends).map(|info| info.retransmits);
+        if let (Carrier::Stream(stream), true) = (&stream, flow.sends) {
+            flow.retransmits = stream.info().map(|info| info.retransmits);
+        }
         self.ended.push(stream);
         Ok(())
     }
@@ -175,15 +191,23 @@ impl Flows {
     /// This end's results.
     pub fn results(&self) -> Results {
         let seconds = self.took().as_secs_f64();
-        let stream = |flow: &Flow| StreamResult {
-            id: flow.id,
-            bytes: flow.bytes.load(Ordering::Relaxed),
-            retransmits: flow.retransmits.and_then(|count| i64::try_from(count).ok()).unwrap_or(-1),
-            jitter: 0.0,
-            errors: 0,
-            packets: 0,
-            start_time: 0.0,
-            end_time: seconds,
+        let stream = |flow: &Flow| {
+            let mut result = StreamResult {
+                id: flow.id,
+                bytes: flow.bytes.load(Ordering::Relaxed),
+                retransmits: flow.retransmits.and_then(|count| i64::try_from(count).ok()).unwrap_or(-1),
+                jitter: 0.0,
+                errors: 0,
+                packets: 0,
+                omitted_errors: -1,
+                omitted_packets: -1,
+                start_time: 0.0,
+                end_time: seconds,
+            };
+            if let Some(datagrams) = &flow.datagrams {
+                datagrams.tally().fill(&mut result);
+            }
+            result
         };
         let has = match self.flows.iter().find(|flow| flow.sends) {
             Some(flow) => i64::from(flow.retransmits.is_some()),
@@ -203,6 +227,11 @@ impl Flows {
         self.flows.iter().find(|flow| flow.id == id).map(|flow| flow.sends)
     }
 
+    /// This end's counts of the datagrams of a stream, by number.
+    pub fn datagrams(&self, id: u64) -> Option<&Counts> {
+        self.flows.iter().find(|flow| flow.id == id)?.datagrams.as_ref()
+    }
+
     /// How long the run took.
     pub fn took(&self) -> Duration {
         self.took.unwrap_or_else(|| self.started.elapsed())
@@ -214,9 +243,68 @@ impl Flows {
         while self.flows.iter().any(|flow| flow.running) {
             let _ = self.join().await;
         }
-        for mut stream in self.ended {
-            session.observer.ended(&stream);
-            stream.reset_unless_finished();
+        for stream in self.ended {
+            if let Carrier::Stream(mut stream) = stream {
+                session.observer.ended(&stream);
+                stream.reset_unless_finished();
+            }
+        }
+    }
+}
+
+impl Carrier {
+    fn counts(&self) -> Option<Counts> {
+        match self {
+            Self::Stream(_) => None,
+            Self::Datagrams(link) => Some(link.counts()),
+        }
+    }
+
+    /// Sends a part of `slice`, or a datagram, which is always whole.
+    async fn send(&mut self, mut slice: Bytes, slices: bool) -> io::Result<usize> {
+        match self {
+            Self::Stream(stream) if slices => poll_fn(|cx| stream.poll_write_bytes(cx, &mut slice)).await,
+            Self::Stream(stream) => stream.write(&slice).await,
+            Self::Datagrams(link) => link.send().await,
+        }
+    }
+
+    /// Receives at most as much as `room` takes, or a datagram.
+    async fn receive(&mut self, room: &mut [u8], slices: bool) -> io::Result<usize> {
+        let read = match self {
+            Self::Stream(stream) if slices => {
+                poll_fn(|cx| stream.poll_read_bytes(cx, room.len())).await.map(|slice| slice.len())
+            }
+            Self::Stream(stream) => stream.read(room).await,
+            Self::Datagrams(link) => link.receive().await,
+        }?;
+        if read == 0 {
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the peer closed a stream in mid-test"));
+        }
+        Ok(read)
+    }
+
+    /// Receives what the peer had sent when it ended the run; `None` if there is no more.
+    async fn receive_late(&mut self, room: &mut [u8]) -> Option<usize> {
+        match self {
+            Self::Stream(stream) => poll_fn(|cx| Poll::Ready(poll_once(stream, room, cx))).await,
+            Self::Datagrams(link) => link.receive_late().await,
+        }
+    }
+
+    fn is_datagrams(&self) -> bool {
+        matches!(self, Self::Datagrams(_))
+    }
+
+    fn has_slices(&self) -> bool {
+        matches!(self, Self::Stream(stream) if stream.has_slices())
+    }
+
+    /// Waits until the peer has acknowledged all data, if it does that.
+    async fn delivered(&self) -> io::Result<()> {
+        match self {
+            Self::Stream(stream) => stream.delivered().await,
+            Self::Datagrams(_) => Ok(()),
         }
     }
 }
@@ -257,7 +345,7 @@ impl Budget {
 
 /// Sends blocks until the run or the budget ends; of the latter, everything is acknowledged then.
 async fn send(
-    stream: &mut Stream,
+    stream: &mut Carrier,
     settings: &Settings,
     budget: Option<&Budget>,
     phase: &mut watch::Receiver<Phase>,
@@ -266,7 +354,13 @@ async fn send(
     let block = Bytes::from(pattern(settings.len));
     let slices = settings.zerocopy && stream.has_slices();
     let mut pace = settings.rate.map(Pace::new);
-    let most = pace.as_ref().map_or(block.len(), |pace| pace.piece().min(block.len()));
+    let mut most = block.len();
+    match &mut pace {
+        // Datagrams are short, and are not split.
+        Some(pace) if stream.is_datagrams() => pace.catch_up(BEHIND_MAX),
+        Some(pace) => most = most.min(pace.piece()),
+        None => {}
+    }
     let sending = async {
         loop {
             let wanted = budget.map_or(most, |budget| budget.take(most));
@@ -276,14 +370,10 @@ async fn send(
             if let Some(pace) = &mut pace {
                 sleep_until(pace.take(wanted)).await;
             }
-            let mut slice = block.slice(..wanted);
-            let written = match slices {
-                true => poll_fn(|cx| stream.poll_write_bytes(cx, &mut slice)).await?,
-                false => stream.write(&slice).await?,
-            };
-            count(written);
+            let sent = stream.send(block.slice(..wanted), slices).await?;
+            count(sent);
             if let Some(budget) = budget {
-                budget.give_back(wanted - written);
+                budget.give_back(wanted.saturating_sub(sent));
             }
         }
     };
@@ -292,7 +382,7 @@ async fn send(
         _ = phase.wait_for(|phase| *phase != Phase::Running) => {}
         sent = sending => sent?,
     }
-    if settings.counts_late {
+    if let (Carrier::Stream(stream), true) = (stream, settings.counts_late) {
         // A client of iperf3 3.12 reads whole blocks to the end of the stream before it hears the server.
         stream.shutdown().await?;
     }
@@ -302,7 +392,7 @@ async fn send(
 /// Reads until the run or the budget ends. After the run it counts what the peer had sent by then, or reads
 /// on, so that the peer can hear the end, until the test is over.
 async fn receive(
-    stream: &mut Stream,
+    stream: &mut Carrier,
     settings: &Settings,
     budget: Option<&Budget>,
     phase: &mut watch::Receiver<Phase>,
@@ -318,33 +408,27 @@ async fn receive(
     };
     tokio::pin!(spent);
     loop {
-        let reading = async {
-            match slices {
-                true => poll_fn(|cx| stream.poll_read_bytes(cx, room.len())).await.map(|slice| slice.len()),
-                false => stream.read(&mut room).await,
-            }
-        };
         let read = tokio::select! {
             biased;
             _ = phase.wait_for(|phase| *phase != Phase::Running) => break,
             () = &mut spent => return Ok(()),
-            read = reading => read?,
+            read = stream.receive(&mut room, slices) => read?,
         };
-        if read == 0 {
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the peer closed a stream in mid-test"));
-        }
-        count(budget.map_or(read, |budget| budget.spend(read)));
+        let wanted = budget.map_or(read, |budget| budget.spend(read));
+        count(if stream.is_datagrams() { read } else { wanted });
     }
     if settings.counts_late {
         let until = Instant::now() + LATE_MAX;
         while Instant::now() < until {
-            match poll_fn(|cx| Poll::Ready(poll_once(stream, &mut room, cx))).await {
+            match stream.receive_late(&mut room).await {
                 Some(read) if read > 0 => count(read),
                 _ => return Ok(()),
             }
         }
         return Ok(());
     }
+    // A sender of datagrams does not wait for its reader.
+    let Carrier::Stream(stream) = stream else { return Ok(()) };
     let discarding = async { while stream.read(&mut room).await.is_ok_and(|read| read > 0) {} };
     tokio::select! {
         _ = phase.wait_for(|phase| *phase == Phase::Over) => {}
@@ -363,7 +447,7 @@ fn poll_once(stream: &mut Stream, room: &mut [u8], cx: &mut Context<'_>) -> Opti
 }
 
 /// Bytes that no layer can compress.
-fn pattern(len: usize) -> Vec<u8> {
+pub(super) fn pattern(len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     blake3::Hasher::new().update(b"tcpcat bench").finalize_xof().fill(&mut bytes);
     bytes

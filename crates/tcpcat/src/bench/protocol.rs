@@ -73,6 +73,9 @@ pub(super) struct Params {
     /// Bits a second of one stream; 0 for no limit.
     #[serde(deserialize_with = "whole")]
     pub bandwidth: u64,
+    /// Not 0 if datagrams are numbered with 64 bits.
+    #[serde(deserialize_with = "whole", skip_serializing_if = "is_zero")]
+    pub udp_counters_64bit: u64,
     pub client_version: String,
 }
 
@@ -98,11 +101,19 @@ pub(super) struct StreamResult {
     /// -1 if unknown.
     #[serde(deserialize_with = "count_or_unknown")]
     pub retransmits: i64,
+    /// Seconds, of a receiver.
     pub jitter: f64,
+    /// Datagrams that did not arrive, at a receiver.
     #[serde(deserialize_with = "count_or_unknown")]
     pub errors: i64,
+    /// Datagrams sent, or the highest number received.
     #[serde(deserialize_with = "count_or_unknown")]
     pub packets: i64,
+    /// Those in the seconds that do not count. Iperf3 before 3.14 does not tell.
+    #[serde(default = "unknown", deserialize_with = "count_or_unknown", skip_serializing_if = "is_unknown")]
+    pub omitted_errors: i64,
+    #[serde(default = "unknown", deserialize_with = "count_or_unknown", skip_serializing_if = "is_unknown")]
+    pub omitted_packets: i64,
     /// Seconds, from 0 on.
     #[serde(default)]
     pub start_time: f64,
@@ -122,6 +133,16 @@ pub(super) enum ProtocolError {
     TooLong { len: u32, max: u32 },
     #[error("its JSON cannot be read: {0}")]
     Json(#[from] serde_json::Error),
+}
+
+impl Params {
+    /// The streams in the order in which the client makes them, `true` for those that it sends on.
+    pub fn ways(&self) -> impl Iterator<Item = bool> + use<> {
+        let each = usize::try_from(self.parallel).unwrap_or(usize::MAX);
+        let (up, down) = (!self.reverse, self.reverse || self.bidirectional);
+        let all = |wanted| if wanted { each } else { 0 };
+        std::iter::repeat_n(true, all(up)).chain(std::iter::repeat_n(false, all(down)))
+    }
 }
 
 impl State {
@@ -248,6 +269,20 @@ fn is_false(flag: &bool) -> bool {
     !flag
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_unknown(count: &i64) -> bool {
+    *count < 0
+}
+
+const fn unknown() -> i64 {
+    -1
+}
+
 const ALL: [State; 12] = [
     State::TestStart,
     State::TestRunning,
@@ -325,11 +360,24 @@ mod tests {
     }
 
     #[test]
+    fn the_streams_that_the_client_sends_on_come_first() {
+        let ways = |reverse, bidirectional| -> Vec<bool> {
+            Params { parallel: 2, reverse, bidirectional, ..Params::default() }.ways().collect()
+        };
+        assert_eq!(ways(false, false), [true, true]);
+        assert_eq!(ways(true, false), [false, false]);
+        assert_eq!(ways(false, true), [true, true, false, false]);
+    }
+
+    #[test]
     fn an_unknown_count_of_iperf3_is_minus_one() {
         let stream =
             r#"{"id":1,"bytes":5,"retransmits":18446744073709551615,"jitter":0,"errors":0,"packets":7}"#;
         let read: StreamResult = serde_json::from_str(stream).unwrap();
         assert_eq!((read.bytes, read.retransmits, read.packets), (5, -1, 7));
+        // One that is not told is not told on.
+        assert_eq!((read.omitted_errors, read.omitted_packets), (-1, -1));
+        assert!(!serde_json::to_string(&read).unwrap().contains("omitted"));
     }
 
     #[tokio::test]

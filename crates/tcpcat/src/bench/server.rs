@@ -8,11 +8,12 @@ use tokio::io::AsyncWriteExt;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::flows::{Flows, Settings};
+use super::datagrams::{DATAGRAM_LEN, DATAGRAM_MIN, Port};
+use super::flows::{Carrier, Flows, Settings};
 use super::protocol::{Cookie, Object, Params, ProtocolError, Results, State};
 use super::{BLOCK_LEN, BLOCK_MAX, Figures, STEP_MAX, failure, silent, step};
 use crate::args::{BenchServerArgs, PeerArgs, STREAMS_MAX, Target};
-use crate::net::{Listener, Stream};
+use crate::net::{DATAGRAM_MAX, Listener, Stream};
 use crate::session::{Kind, Session, TransferResult};
 
 /// Serves tests until interrupted.
@@ -108,13 +109,9 @@ impl Lobby {
     }
 
     /// Takes the test's streams as they come, those that the client sends on first; turns others away.
-    async fn streams(&mut self, cookie: Cookie, params: &Params) -> Result<Vec<(bool, Stream)>, Failure> {
-        let each = usize::try_from(params.parallel).unwrap_or(usize::MAX);
-        let (up, down) = (!params.reverse, params.reverse || params.bidirectional);
-        let receiving = if up { each } else { 0 };
-        let all = receiving + if down { each } else { 0 };
+    async fn streams(&mut self, cookie: Cookie, params: &Params) -> Result<Vec<(bool, Carrier)>, Failure> {
         let mut streams = Vec::new();
-        while streams.len() < all {
+        while streams.len() < params.ways().count() {
             match self.next().await? {
                 Some(entered) if entered.cookie == cookie => streams.push(entered),
                 Some(entered) => deny(entered.stream),
@@ -123,8 +120,8 @@ impl Lobby {
         }
         // The client connects one after the other; their cookies may arrive in another order.
         streams.sort_unstable_by_key(|entered| entered.number);
-        let numbered = streams.into_iter().enumerate();
-        Ok(numbered.map(|(index, entered)| (index >= receiving, entered.stream)).collect())
+        let ways = params.ways().zip(streams);
+        Ok(ways.map(|(client_sends, entered)| (!client_sends, Carrier::Stream(entered.stream))).collect())
     }
 
     /// Turns away other clients during a test.
@@ -162,15 +159,34 @@ impl Server {
         // A client that vanishes is noticed.
         self.control.guard().map_err(|error| session.net.failure("watching the client", &error))?;
         self.say(State::ParamExchange).await?;
-        let params =
+        let mut params =
             step(session, "client", "reading the parameters", Params::read(&mut self.control)).await?;
+        if params.len == 0 {
+            params.len = if params.udp { DATAGRAM_LEN } else { BLOCK_LEN };
+        }
         let settings = match self.settings(&params) {
             Ok(settings) => settings,
             Err((number, what)) => return Err(self.refuse(number, what).await),
         };
+        let mut port = match self.port(&params).await {
+            Ok(port) => port,
+            Err((number, what)) => return Err(self.refuse(number, what).await),
+        };
         self.say(State::CreateStreams).await?;
+        let coming = async {
+            match &mut port {
+                None => lobby.streams(cookie, &params).await,
+                Some(port) => tokio::select! {
+                    links = port.links(&params) => {
+                        let links = links.map_err(|error| session.net.failure("taking its streams", &error))?;
+                        Ok(links.into_iter().map(|(sends, link)| (sends, Carrier::Datagrams(link))).collect())
+                    }
+                    denied = lobby.deny() => match denied? {},
+                },
+            }
+        };
         let streams = tokio::select! {
-            streams = timeout(STEP_MAX, lobby.streams(cookie, &params)) => streams.map_err(|_| {
+            streams = timeout(STEP_MAX, coming) => streams.map_err(|_| {
                 Failure::new(Exit::Unreachable, format!("its streams did not come within {STEP_MAX:?}"))
             })??,
             said = State::read(&mut self.control) => return Err(left(session, said)),
@@ -239,15 +255,21 @@ impl Server {
         const NOT_IMPLEMENTED: u32 = 13;
         const TOO_MANY_STREAMS: u32 = 6;
         const BLOCK_TOO_LONG: u32 = 7;
-        if !params.tcp || params.udp || params.sctp {
-            return Err((NOT_IMPLEMENTED, "it asks for UDP or SCTP; only TCP is measured here".to_owned()));
+        if params.tcp == params.udp || params.sctp {
+            return Err((NOT_IMPLEMENTED, "it asks for SCTP; only TCP and UDP are measured here".to_owned()));
         }
         if !(1..=u64::from(STREAMS_MAX)).contains(&params.parallel) {
             let what =
                 format!("it asks for {} streams; from 1 to {STREAMS_MAX} are possible", params.parallel);
             return Err((TOO_MANY_STREAMS, what));
         }
-        let len = if params.len == 0 { BLOCK_LEN } else { params.len };
+        let len = params.len;
+        if params.udp && !(DATAGRAM_MIN as u64..=DATAGRAM_MAX as u64).contains(&len) {
+            let what = format!(
+                "it asks for datagrams of {len} bytes; from {DATAGRAM_MIN} to {DATAGRAM_MAX} are possible"
+            );
+            return Err((DATAGRAM_LENGTH, what));
+        }
         if len > BLOCK_MAX {
             let what = format!("it asks for blocks of {len} bytes; at most {BLOCK_MAX} are possible");
             return Err((BLOCK_TOO_LONG, what));
@@ -260,6 +282,22 @@ impl Server {
             zerocopy: self.zerocopy,
             counts_late: true,
         })
+    }
+
+    /// The port that the streams of a test over UDP share, or iperf3's number for why there is none.
+    async fn port(&self, params: &Params) -> Result<Option<Port>, (u32, String)> {
+        const NO_LISTENER: u32 = 202;
+        if !params.udp {
+            return Ok(None);
+        }
+        let port = Port::open(self.session, &self.control, params.ways().count()).await;
+        let port = port.map_err(|failure| (NO_LISTENER, failure.to_string()))?;
+        let (len, max) = (params.len, port.payload_max() as u64);
+        if len > max && params.ways().any(|client_sends| !client_sends) {
+            let what = format!("it asks for datagrams of {len} bytes; at most {max} fit a packet to it");
+            return Err((DATAGRAM_LENGTH, what));
+        }
+        Ok(Some(port))
     }
 
     async fn say(&mut self, state: State) -> Result<(), Failure> {
@@ -295,6 +333,9 @@ fn left(session: &Session, said: Result<State, ProtocolError>) -> Failure {
         Err(error) => failure(session, "waiting for the client", error),
     }
 }
+
+/// Iperf3's number for datagrams that are too short or too long.
+const DATAGRAM_LENGTH: u32 = 20;
 
 /// How many connections without a cookie are listened to at once.
 const LOBBY_MAX: usize = 256;

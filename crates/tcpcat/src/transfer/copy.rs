@@ -158,11 +158,18 @@ pub(crate) struct Pace {
     bits_per_second: u64,
     /// When everything taken so far has passed.
     through: Instant,
+    /// How much unused time may be made up for.
+    behind_max: Duration,
 }
 
 impl Pace {
     pub fn new(bits_per_second: u64) -> Self {
-        Self { bits_per_second: bits_per_second.max(1), through: Instant::now() }
+        Self { bits_per_second: bits_per_second.max(1), through: Instant::now(), behind_max: Duration::ZERO }
+    }
+
+    /// Makes up for that much unused time: timers are too coarse to wait for each of many short pieces.
+    pub fn catch_up(&mut self, behind_max: Duration) {
+        self.behind_max = behind_max;
     }
 
     /// The bytes of a twentieth of a second, within limits.
@@ -170,9 +177,10 @@ impl Pace {
         usize::try_from(self.bits_per_second / 8 / 20).unwrap_or(PIECE_MAX).clamp(1, PIECE_MAX)
     }
 
-    /// When `len` more bytes may go. Unused time is lost: no burst follows a pause.
+    /// When `len` more bytes may go. Other unused time is lost: no long burst follows a pause.
     pub fn take(&mut self, len: usize) -> Instant {
-        let due = self.through.max(Instant::now());
+        let now = Instant::now();
+        let due = self.through.max(now.checked_sub(self.behind_max).unwrap_or(now));
         self.through = due + Duration::from_secs_f64(len as f64 * 8.0 / self.bits_per_second as f64);
         due
     }
@@ -202,6 +210,17 @@ mod tests {
         assert_eq!((copied.bytes, copied.hash), (data.len() as u64, blake3::hash(&data)));
         assert_eq!(counted.into_inner(), data.len());
         assert!(out == data);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pace_makes_up_for_as_much_time_as_it_may() {
+        let began = Instant::now();
+        let mut pace = Pace::new(8_000_000);
+        pace.catch_up(Duration::from_millis(20));
+        tokio::time::advance(Duration::from_millis(50)).await;
+        // 1,000 bytes take a millisecond, and 30 of the 50 are lost.
+        let due: Vec<_> = (0..3).map(|_| pace.take(10_000).duration_since(began).as_millis()).collect();
+        assert_eq!(due, [30, 40, 50]);
     }
 
     #[tokio::test]

@@ -11,7 +11,7 @@ use crate::common::{HOST1, HOST2, Netns, Process, said};
 const MIB: u64 = 1 << 20;
 
 /// A namespace, and whether iperf3 is there.
-fn with_iperf3() -> Option<Netns> {
+pub(crate) fn with_iperf3() -> Option<Netns> {
     if have("iperf3") { Netns::new() } else { None }
 }
 
@@ -22,13 +22,13 @@ fn iperf3_server(netns: &Netns) -> Process {
     server
 }
 
-fn object(output: &Output) -> Value {
+pub(crate) fn object(output: &Output) -> Value {
     let text = String::from_utf8_lossy(&output.stdout);
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
 /// The sums of a tcpcat's report: bytes sent and received, on the streams on which it sends, or receives.
-fn sums(report: &Value, sends: bool) -> (u64, u64) {
+pub(crate) fn sums(report: &Value, sends: bool) -> (u64, u64) {
     let streams = report["end"]["bench"]["streams"].as_array().expect("streams");
     let sum = |name: &str| {
         let of = streams.iter().filter(|stream| stream["sends"] == sends);
@@ -133,7 +133,7 @@ fn a_measurement_goes_both_ways_and_is_reported() {
 
 /// A client in Python: `s` is its control connection, after the cookie; `state` reads a state's byte, and
 /// `json` sends bytes behind their length.
-const CLIENT: &str = "
+pub(crate) const CLIENT: &str = "
 import socket, struct, sys, time
 def connect(cookie):
     s = socket.create_connection(('127.0.0.1', 5201))

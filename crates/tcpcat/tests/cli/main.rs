@@ -1,6 +1,7 @@
 //! `tcpcat` as its users meet it, against itself and the kernel's programs.
 
 mod bench;
+mod bench_udp;
 mod common;
 mod control;
 mod cuts;
