@@ -16,13 +16,14 @@
 //! | `recording` | steps of two endpoints | what is recorded of each is replayed to the same packets and results |
 //! | `thawed` | the same | so it is by endpoints that are frozen and thawed before one call in eight |
 //! | `form` | a frozen endpoint | it is refused, or the thawed endpoint runs |
+//! | `frozen` | steps of one connection that moves, and damages of its form | the exact form goes on with the same packets, the portable form loses no byte, a damaged one is refused or runs |
 //! | `scenario` | a TOML file | what is read is written and read back; what passes the check runs |
 //! | `trace` | a trace file | all explanations and conversions come to an end |
 //! | `transfer` | one side of tcpcat's protocol | what is read is what was framed; nothing is taken for whole that is cut short |
 //! | `capture` | a packet capture | what `tcplab` makes of captures comes to an end |
 //!
-//! The inputs of `connection`, `endpoint`, `course`, `short_way`, `recording`, `thawed`, `print` and `link`
-//! are structure-aware: any bytes are a valid input. The others begin at a corpus and change it.
+//! The inputs of `connection`, `endpoint`, `course`, `short_way`, `recording`, `thawed`, `frozen`, `print`
+//! and `link` are structure-aware: any bytes are a valid input. The others begin at a corpus and change it.
 
 #![forbid(unsafe_code)]
 // The module taken in from tcpcat has tests that need the rest of it; they run there.
@@ -76,7 +77,7 @@ impl Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 15] = [
+pub const TARGETS: [Target; 16] = [
     target("packet", wire::packet, "parser executions", 400, false),
     target("print", wire::print, "parser executions", 600, true),
     target("link", link::run, "steps", 1200, true),
@@ -87,6 +88,7 @@ pub const TARGETS: [Target; 15] = [
     target("recording", world::recording, "steps", 1200, true),
     target("thawed", world::thawed, "cuts", 1200, true),
     target("form", world::form, "forms and packets", 12_000, false),
+    target("frozen", world::frozen, "steps", 1500, true),
     target("scenario", files::scenario, "inputs", 3000, false),
     target("trace", files::trace, "inputs", 4000, false),
     target("transfer", files::transfer, "inputs", 600, false),

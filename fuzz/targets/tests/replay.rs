@@ -79,6 +79,15 @@ fn recorded_lives_are_cut_a_thousand_times() {
     assert!(cuts >= 1000, "{cuts} cuts in 60 lives");
 }
 
+/// Connections that move live on.
+#[test]
+fn moved_connections_have_many_steps() {
+    let target = find("frozen").expect("a target");
+    let corpus = mutate::corpus(target).expect("it has a corpus");
+    let steps: u64 = (0..100).map(|seed| (target.run)(&mutate::draw(target, &corpus, seed))).sum();
+    assert!(steps > 20_000, "{steps} steps in 100 lives");
+}
+
 /// A form that is read counts two and its packets.
 #[test]
 fn kept_forms_are_read_and_run() {

@@ -748,6 +748,13 @@ impl Connection {
         let mtu = u32::try_from(mtu).unwrap_or(u32::MAX);
         self.snd.on_device_mtu(&mut lend!(self, now), mtu);
     }
+
+    /// The connection has come to another endpoint: the path takes no more than this device.
+    pub(crate) fn fit_mtu(&mut self, now: Instant, mtu: usize) {
+        if self.snd.may_exceed(u32::try_from(mtu).unwrap_or(u32::MAX)) {
+            self.set_mtu(now, mtu);
+        }
+    }
 }
 
 fn soft_error(kind: IcmpKind) -> Option<IcmpError> {

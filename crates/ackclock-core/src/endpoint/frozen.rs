@@ -184,8 +184,9 @@ impl Endpoint {
         if connection.is_gone() {
             return Err(FormError::Invariant("Connection").into());
         }
+        let mtu = self.addresses.mtu_to(connection.tuple().remote_addr);
         let id = self.add_connection(connection, Owner::Application);
-        self.change(id.index, |_| ());
+        self.change(id.index, |connection| connection.fit_mtu(now, mtu));
         self.check_invariants();
         Ok(ThawedConnection { id, begun_again: input.take_notes() })
     }

@@ -12,6 +12,7 @@
 mod calls;
 mod check;
 mod course;
+mod frozen;
 mod record;
 mod scene;
 mod thawed;
@@ -33,6 +34,7 @@ use ackclock_wire::random::mix;
 use arbitrary::{Arbitrary, Unstructured};
 
 pub(crate) use self::course::{answers as course_answers, course};
+pub(crate) use self::frozen::frozen;
 use self::record::Recorder;
 use self::scene::{Scene, Step, Turn};
 pub(crate) use self::thawed::form;

@@ -943,6 +943,11 @@ impl SendHalf {
         }
     }
 
+    /// Whether a segment or a probe may be longer than that.
+    pub(super) fn may_exceed(&self, mtu: u32) -> bool {
+        self.search().map_or(self.pmtu, |search| search.most().max(self.pmtu)) > mtu
+    }
+
     /// ICMP reported that the path carries at most `told`; it used to carry more (RFC 1191, RFC 8201).
     pub(super) fn on_told_mtu(&mut self, lent: &mut Lent<'_>, told: u32) {
         if let Some(probing) = lent.call.tcp.mtu_probing.as_deref().filter(|_| lent.state.is_synchronized()) {

@@ -239,6 +239,34 @@ fn damaged_connection_is_refused_and_leaves_nothing_or_goes_on() {
     assert!((30..places.len()).contains(&refused), "{refused} of {}", places.len());
 }
 
+/// RFC 8201 §3: the path takes no longer packets than its first hop, which may be another now.
+#[test]
+fn thawed_connection_fits_the_device_of_its_endpoint() {
+    for (mtu, longest) in [(1280, 1280), (1500, 1500), (9000, 1500)] {
+        for probes in [false, true] {
+            let mtu_probing = probes.then(Box::default);
+            let tcp = TcpConfig { mtu_probing, ..tcp_config() };
+            let with = |addr: &str| EndpointConfig { tcp: tcp.clone().into(), mtu: 1500, ..config(addr) };
+            let mut transfer = Transfer::between(with);
+            (0..3).for_each(|_| transfer.step());
+            let now = transfer.pair.now;
+            let form = transfer.pair.client.freeze_connection(now, transfer.client).unwrap();
+            transfer.pair.client = Endpoint::new(EndpointConfig { mtu, ..with(CLIENT) }, now);
+            let thawed = transfer.pair.client.thaw_connection(now, &form, &Registry::builtin()).unwrap();
+            transfer.client = thawed.id;
+            let mut seen = 0;
+            while transfer.received.len() < LEN {
+                transfer.step_through(|side, _, packet| {
+                    if side == 0 {
+                        seen = seen.max(packet.len());
+                    }
+                });
+            }
+            assert!(seen == longest || probes && seen < longest, "{seen} bytes by a device that takes {mtu}");
+        }
+    }
+}
+
 #[test]
 fn what_could_not_have_opened_the_connection_refuses_it() {
     let (mut transfer, form) = frozen();
