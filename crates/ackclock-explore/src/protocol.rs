@@ -96,6 +96,10 @@ impl Script {
     ) -> Result<Option<OneEnd>, Unprintable> {
         let all = recorded.world.steps(side).map_err(Unprintable)?;
         let ends = |name, rule: Step| Some(Verdict { name, after: all.len(), rule: vec![rule] });
+        // The last segments may be the failure itself, such as a reset.
+        let is_sent = |step: &Step| matches!(step, Step::Expect(_) | Step::ExpectRefusal(_));
+        let acted = all.iter().rposition(|step| !is_sent(step)).map_or(0, |at| at + 1);
+        let survives = |name, rule: Step| Some(Verdict { name, after: acted, rule: vec![rule] });
         let verdict = match &breach.rule {
             Rule::AcknowledgeUpTo(at) => {
                 ends("acknowledges_only_what_has_arrived", Step::AcknowledgesUpTo(*at))
@@ -109,8 +113,8 @@ impl Script {
             }
             Rule::Read => ends("reads_what_has_arrived", recorded.reading(side)),
             Rule::OpenWindow(place) => ends("opens_its_window", Step::HasOpenedItsWindow(*place)),
-            Rule::Live => ends("does_not_fail", Step::HasNotFailed),
-            Rule::StayOpen => ends("stays_open", Step::IsNotOver),
+            Rule::Live => survives("does_not_fail", Step::HasNotFailed),
+            Rule::StayOpen => survives("stays_open", Step::IsNotOver),
             Rule::TellOfSyn => ends("tells_what_became_of_a_syn", Step::HasToldOfEachSyn),
             Rule::NotPanic if last == Some(Move::Call(side, Call::Read)) => {
                 ends("does_not_panic", recorded.reading(side))
