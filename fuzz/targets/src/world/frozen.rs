@@ -10,11 +10,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ackclock_control::congestion::Registry;
-use ackclock_core::{ConnectionError, Endpoint, EndpointConfig, FormError, ThawError};
+use ackclock_core::{ConnectionError, Endpoint, EndpointConfig, FormError, Instant, ThawError};
 use ackclock_journal::RecordedEndpoint;
 use arbitrary::{Arbitrary, Unstructured};
 
-use super::scene::{Scene, Step, Turn};
+use super::scene::{Scene, Step, Turn, duration};
 use super::wire::FLOW;
 use super::{Conn, FuzzedPair, TURNS_MAX};
 
@@ -50,12 +50,13 @@ fn compare(scene: &Scene, journey: &Journey, mut input: Unstructured<'_>) -> u64
         // Fragments are numbered by the steps before them.
         stayed.steps = stayed.steps.max(moved.steps);
         moved.steps = stayed.steps;
-        let due = [&stayed, &moved].into_iter().filter_map(|pair| pair.next_timeout()).min();
-        for pair in [&mut stayed, &mut moved] {
-            match (&turn.step, due) {
-                (Step::Expire, Some(at)) => pair.wake(at),
-                (step, _) => pair.happen(step),
-            }
+        let mut both = [&mut stayed, &mut moved];
+        match turn.step {
+            Step::Expire => _ = wake(&mut both, |_| true),
+            Step::Pass { by, flows } => pass(&mut both, duration(by), flows),
+            ref step => both.iter_mut().for_each(|pair| pair.happen(step)),
+        }
+        for pair in both {
             pair.collect();
             pair.carry(turn.pace());
             pair.check();
@@ -65,6 +66,29 @@ fn compare(scene: &Scene, journey: &Journey, mut input: Unstructured<'_>) -> u64
     }
     moved.come_to_rest();
     stayed.steps + moved.steps
+}
+
+/// Time passes for both pairs, which wake at the times of either.
+fn pass(both: &mut [&mut FuzzedPair; 2], by: Duration, flows: bool) {
+    let until = both[0].now + by;
+    for _ in 0..WAKES_MAX {
+        if flows {
+            both.iter_mut().for_each(|pair| pair.carry(FLOW));
+        }
+        if !wake(both, |at| at <= until) {
+            both.iter_mut().for_each(|pair| pair.now = pair.now.max(until));
+            return;
+        }
+    }
+}
+
+/// Wakes both pairs at the time of the first timer of either, if it is one of those.
+fn wake(both: &mut [&mut FuzzedPair; 2], is_one: impl Fn(Instant) -> bool) -> bool {
+    let due = both.iter().filter_map(|pair| pair.next_timeout()).min().filter(|at| is_one(*at));
+    if let Some(at) = due {
+        both.iter_mut().for_each(|pair| pair.wake(at));
+    }
+    due.is_some()
 }
 
 /// The portable form: each byte that one application writes is read by the other, over any path, at
@@ -389,3 +413,5 @@ const ROUNDS_MAX: u32 = 3000;
 const STEPS_MAX: u64 = 20_000;
 /// Rounds without a byte: longer than the longest wait of a probe.
 const IDLE_MAX: u32 = 40;
+/// Of a pass; what is left of it does not pass.
+const WAKES_MAX: usize = 200;
