@@ -143,6 +143,28 @@ impl HeaderTemplate {
         }
     }
 
+    fn ttl(&self) -> u8 {
+        match self.version {
+            Version::V4 => self.ip[8],
+            Version::V6 => self.ip[7],
+        }
+    }
+
+    fn traffic_class(&self) -> u8 {
+        match self.version {
+            Version::V4 => self.ip[1],
+            Version::V6 => self.ip[0] << 4 | self.ip[1] >> 4,
+        }
+    }
+
+    /// Zero in IPv4.
+    fn flow_label(&self) -> FlowLabel {
+        match self.version {
+            Version::V4 => FlowLabel::NONE,
+            Version::V6 => FlowLabel::new(u32::from_be_bytes([0, self.ip[1] & 0x0f, self.ip[2], self.ip[3]])),
+        }
+    }
+
     /// Sets the time to live, or hop limit.
     // RFC 9293 MUST-49: it is configurable.
     pub fn set_ttl(&mut self, ttl: u8) {
@@ -389,10 +411,11 @@ impl Form for HeaderTemplate {
 
     fn read(input: &mut Reader<'_>) -> Result<Self, FormError> {
         let (ip, ports, version) = (Form::read(input)?, Form::read(input)?, Form::read(input)?);
-        let mut template = Self { ip, ports, version, ip_sum: Sum::ZERO, pseudo_sum: Sum::ZERO };
-        template.pseudo_sum = pseudo_header(template.src().ip(), template.dst().ip(), PROTOCOL, 0);
-        template.sum_ip();
-        Ok(template)
+        let read = Self { ip, ports, version, ip_sum: Sum::ZERO, pseudo_sum: Sum::ZERO };
+        let mut template = Self::new(read.src(), read.dst(), read.ttl(), read.traffic_class());
+        template.set_flow_label(read.flow_label());
+        let is_same = (template.ip, template.version) == (ip, version);
+        is_same.then_some(template).ok_or(FormError::Invariant("HeaderTemplate"))
     }
 }
 

@@ -351,8 +351,16 @@ impl Connection {
 
     /// Returns an invariant that does not hold between two calls, if any; the sending half checks its own.
     fn violated(&self) -> Option<&'static str> {
-        let holds = self.rcv.nxt() <= self.rcv.edge() + 1;
-        (!holds).then_some("RCV.NXT is not beyond the offered window and a FIN")
+        if self.rcv.nxt() > self.rcv.edge() + 1 {
+            return Some("RCV.NXT is not beyond the offered window and a FIN");
+        }
+        if self.snd.flight_size() == 0 || self.state() == State::Closed {
+            return None;
+        }
+        if !self.snd.has_what_it_sent() {
+            return Some("SND.NXT is not beyond the text and a FIN");
+        }
+        self.poll_timeout().is_none().then_some("a timer runs while something is in flight")
     }
 }
 

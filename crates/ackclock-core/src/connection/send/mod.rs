@@ -434,8 +434,15 @@ impl SendHalf {
 
     /// Returns an invariant that does not hold between two calls, if any; the flight checks its own.
     fn violated(&self) -> Option<&'static str> {
-        let holds = self.base <= self.data_end() && self.wnd <= self.max_wnd;
-        (!holds).then_some("the window is one of those offered")
+        if self.base > self.data_end() || self.wnd > self.max_wnd {
+            return Some("the window is one of those offered");
+        }
+        None
+    }
+
+    /// Whether all that is in flight is in the buffer, except a SYN or a FIN.
+    pub(super) fn has_what_it_sent(&self) -> bool {
+        self.flight.nxt() <= (self.data_end() + u64::from(self.closed)).max(self.iss + 1)
     }
 }
 
