@@ -237,6 +237,29 @@ async fn repeated_after(moves: bool) -> (Duration, Duration) {
     }
 }
 
+/// A listener on `[::]` shows its peers' addresses as IPv6.
+#[tokio::test(start_paused = true)]
+async fn listeners_and_sockets_are_found_by_their_addresses() {
+    let (stack, mut wire) = begin();
+    let addrs = ["10.0.0.2:9", "[::]:7", "10.0.0.2:8"].map(addr);
+    let _listeners = addrs.map(|addr| stack.listen(addr).unwrap());
+    let _sockets = addrs.map(|addr| stack.udp(addr).unwrap());
+    let (mut taken, _) = handed_over(&stack, &mut wire, || {}, |_| {});
+    for addr in [addrs[2], addrs[1], addrs[0]] {
+        let listener = taken.listener(addr).expect("it is there");
+        let socket = taken.udp(addr).expect("it is there");
+        assert_eq!(listener.local_addr().unwrap(), addr);
+        assert_eq!(socket.local_addr().unwrap().port(), addr.port());
+        assert!(taken.listener(addr).is_none() && taken.udp(addr).is_none(), "each is taken out once");
+        if addr.is_ipv6() {
+            let iss = wire.syn(self::addr(CLIENT)).await;
+            wire.exchange(&[&from(self::addr(CLIENT), Flags::ACK, IRS + 1, iss + 1)]).await;
+            let (_, peer) = listener.accept().await.unwrap();
+            assert_eq!(peer, self::addr("[::ffff:10.0.0.1]:4000"));
+        }
+    }
+}
+
 /// The new program names no settings of connections, and those of the old one hold.
 #[tokio::test(start_paused = true)]
 async fn new_connections_have_the_settings_of_the_old_stack() {
