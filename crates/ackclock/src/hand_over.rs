@@ -280,9 +280,13 @@ impl TakenOver {
         Some(self.listeners.swap_remove(place).mapped(addr.is_ipv6()))
     }
 
-    /// Takes out the UDP socket that is bound to this address.
+    /// Takes out the UDP socket on this address, as the other program gave it to [`Stack::udp`], or as
+    /// [`UdpSocket::local_addr`] returns it.
     pub fn udp(&mut self, addr: SocketAddr) -> Option<UdpSocket> {
-        let place = self.udp.iter().position(|socket| socket.local_addr().is_ok_and(|own| own == addr))?;
+        let wanted = ListenAddr::from(addr);
+        let of =
+            |socket: &UdpSocket| socket.is_on(wanted) || socket.local_addr().is_ok_and(|own| own == addr);
+        let place = self.udp.iter().position(of)?;
         Some(self.udp.swap_remove(place))
     }
 }

@@ -107,6 +107,12 @@ impl UdpSocket {
         Self { id, shared }
     }
 
+    /// Whether the socket is bound to `addr`.
+    #[cfg(all(feature = "hand-over", target_os = "linux"))]
+    pub(crate) fn is_on(&self, addr: ListenAddr) -> bool {
+        self.shared.look(|state| calls::names(state, self.id)).is_ok_and(|names| names.bound == addr)
+    }
+
     /// Connects to `addr`: [`send`](Self::send) sends there, and only datagrams from there are received from
     /// now on.
     ///

@@ -163,6 +163,12 @@ fn what_cannot_be_handed_over_is_refused_and_goes_on() {
         new.write_all(b"ackclock: handing\x02\0\0").unwrap();
         let refused = stack.hand_over(&old, b"").unwrap_err();
         assert!(matches!(refused, HandOverError::Protocol), "{refused:?}");
+
+        stack.clone().shutdown().await;
+        let (old, mut new) = UnixStream::pair().unwrap();
+        new.write_all(b"ackclock: handing\x01\0\0").unwrap();
+        let refused = stack.hand_over(&old, b"").unwrap_err();
+        assert!(matches!(refused, HandOverError::NotUp), "{refused:?}");
     });
 }
 
@@ -190,6 +196,8 @@ fn damaged_bytes_are_an_error_and_never_a_panic() {
         let whole = whole.join().unwrap();
         // The whole is taken; what is missing is only the last word of the other side.
         assert!(matches!(fed(&whole), HandOverError::Io(_)), "{:?}", fed(&whole));
+        let endless = [&whole[..20], &[0xff; 24], &whole[44..]].concat();
+        assert!(matches!(fed(&endless), HandOverError::TooLarge { bytes: u64::MAX, .. }));
         let mut refused = 0;
         for at in (0..whole.len()).step_by(whole.len() / 400 + 1) {
             for flip in [1, 0x80, 0xff] {

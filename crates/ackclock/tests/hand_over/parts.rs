@@ -85,7 +85,8 @@ async fn syn_cookie_of_the_old_stack_opens_a_connection_of_the_new_one() {
     assert_resets(&wire.exchange(&[&wrong]).await, iss + 2);
     wire.exchange(&[&from(client, Flags::ACK, IRS + 1, iss + 1)]).await;
     let (stream, peer) = taken.listeners[0].accept().await.unwrap();
-    assert_eq!((peer, taken.stack.counters().cookies_accepted), (client, 1));
+    let counters = taken.stack.counters();
+    assert_eq!((peer, counters.cookies_sent, counters.cookies_accepted), (client, 1, 1));
     assert_echoes(&mut wire, stream, iss).await;
     taken.listeners.clear();
 }
@@ -141,6 +142,142 @@ async fn half_open_connection_is_repeated_and_accepted_by_the_new_stack() {
     assert_eq!(peer, client);
     assert_echoes(&mut wire, stream, iss).await;
     taken.listeners.clear();
+}
+
+/// A connection whose handshake is complete, and which the old program has not accepted.
+#[tokio::test(start_paused = true)]
+async fn connection_that_waits_to_be_accepted_is_accepted_from_the_new_stack() {
+    let (stack, mut wire) = begin();
+    let linger = Some(Duration::from_secs(5));
+    let _listener = stack.listener().addr(addr(SERVER)).linger(linger).bind().unwrap();
+    let client = addr(CLIENT);
+    let iss = wire.syn(client).await;
+    assert_eq!(wire.exchange(&[&from(client, Flags::ACK, IRS + 1, iss + 1)]).await, []);
+    let (mut taken, _) = handed_over(&stack, &mut wire, || {}, |_| {});
+    assert_eq!(taken.streams.len(), 0, "it is the listener's");
+    let (stream, peer) = taken.listeners[0].accept().await.unwrap();
+    assert_eq!((peer, stream.linger().unwrap()), (client, linger));
+    assert_echoes(&mut wire, stream, iss).await;
+    taken.listeners.clear();
+}
+
+/// The notes about a stream that are not its connection's. RFC 9293 §3.10.5, ABORT: a linger time of zero
+/// resets the connection when the stream is dropped.
+#[tokio::test(start_paused = true)]
+async fn streams_keep_their_keys_and_linger_times() {
+    let (stack, mut wire) = begin();
+    let listener = stack.listen(addr(SERVER)).unwrap();
+    let [first, second] = [4000, 4001].map(|port| SocketAddr::new(addr(CLIENT).ip(), port));
+    let mut held = Vec::new();
+    for (key, client) in [(3, first), (4, second)] {
+        let (stream, iss) = wire.accepted(client, &listener).await;
+        stream.set_key(key).unwrap();
+        held.push((stream, iss));
+    }
+    held[1].0.set_zero_linger().unwrap();
+    let (mut taken, _) = handed_over(&stack, &mut wire, || {}, |_| {});
+    for (key, client, flags) in [(4, second, Flags::RST), (3, first, Flags::FIN)] {
+        let stream = taken.stream(key).expect("a stream has this key");
+        assert_eq!(stream.peer_addr().unwrap(), client);
+        drop(stream);
+        let sent = wire.exchange(&[]).await;
+        assert_eq!((sent.len(), sent[0].to), (1, client));
+        assert!(sent[0].flags.contains(flags), "{sent:?}");
+    }
+}
+
+/// A stream that was dropped with unsent data and a linger time ends in a reset when that time has passed.
+#[tokio::test(start_paused = true)]
+async fn dropped_stream_lingers_in_the_new_stack() {
+    let (stack, mut wire) = begin();
+    let listener = stack.listen(addr(SERVER)).unwrap();
+    let (mut stream, _) = wire.accepted(addr(CLIENT), &listener).await;
+    let linger = Duration::from_secs(5);
+    stream.set_linger(Some(linger)).unwrap();
+    stream.write_all(b"never acknowledged").await.unwrap();
+    drop(stream);
+    let began = Instant::now();
+    let resets = |sent: &[Sent]| sent.iter().filter(|segment| segment.flags.contains(Flags::RST)).count();
+    assert_eq!(resets(&wire.exchange(&[]).await), 0);
+    let (taken, took) = handed_over(&stack, &mut wire, || {}, |_| {});
+    assert_eq!(taken.streams.len(), 0, "no stream stands for it");
+    sleep_until(began + linger - took - TICK).await;
+    assert_eq!(resets(&wire.exchange(&[]).await), 0);
+    sleep_until(began + linger + TICK).await;
+    assert_eq!(resets(&wire.exchange(&[]).await), 1);
+}
+
+/// RFC 6298 §5.4: the first text without an acknowledgment is repeated when the timer expires. A stack that
+/// stays shows the time.
+#[tokio::test(start_paused = true)]
+async fn unacknowledged_text_is_repeated_at_the_time_of_the_old_timer() {
+    let (stayed, _) = repeated_after(false).await;
+    let (moved, took) = repeated_after(true).await;
+    assert!(stayed >= Duration::from_millis(100), "no timer is shorter: {stayed:?}");
+    assert!(moved <= stayed + TICK && moved + took + TICK >= stayed, "{moved:?}, not {stayed:?}");
+}
+
+/// How long after some text its first repetition leaves, and how long a hand-over between them took.
+async fn repeated_after(moves: bool) -> (Duration, Duration) {
+    let (stack, mut wire) = begin();
+    let listener = stack.listen(addr(SERVER)).unwrap();
+    let (mut stream, iss) = wire.accepted(addr(CLIENT), &listener).await;
+    stream.write_all(b"text").await.unwrap();
+    let began = Instant::now();
+    assert_eq!(wire.exchange(&[]).await.len(), 1);
+    let moved = moves.then(|| handed_over(&stack, &mut wire, || {}, |_| {}));
+    loop {
+        sleep_until(Instant::now() + Duration::from_millis(1)).await;
+        let sent = wire.exchange(&[]).await;
+        if let Some(repeated) = sent.first() {
+            assert_eq!((&repeated.payload[..], repeated.seq), (&b"text"[..], iss + 1));
+            return (began.elapsed(), moved.map_or(Duration::ZERO, |(_, took)| took));
+        }
+        assert!(began.elapsed() < Duration::from_secs(5), "it is never repeated");
+    }
+}
+
+/// A listener on `[::]` shows its peers' addresses as IPv6.
+#[tokio::test(start_paused = true)]
+async fn listeners_and_sockets_are_found_by_their_addresses() {
+    let (stack, mut wire) = begin();
+    let addrs = ["10.0.0.2:9", "[::]:7", "10.0.0.2:8"].map(addr);
+    let _listeners = addrs.map(|addr| stack.listen(addr).unwrap());
+    let _sockets = addrs.map(|addr| stack.udp(addr).unwrap());
+    let (mut taken, _) = handed_over(&stack, &mut wire, || {}, |_| {});
+    for addr in [addrs[2], addrs[1], addrs[0]] {
+        let listener = taken.listener(addr).expect("it is there");
+        let socket = taken.udp(addr).expect("it is there");
+        assert_eq!(listener.local_addr().unwrap(), addr);
+        assert_eq!(socket.local_addr().unwrap().port(), addr.port());
+        assert!(taken.listener(addr).is_none() && taken.udp(addr).is_none(), "each is taken out once");
+        if addr.is_ipv6() {
+            let iss = wire.syn(self::addr(CLIENT)).await;
+            wire.exchange(&[&from(self::addr(CLIENT), Flags::ACK, IRS + 1, iss + 1)]).await;
+            let (_, peer) = listener.accept().await.unwrap();
+            assert_eq!(peer, self::addr("[::ffff:10.0.0.1]:4000"));
+        }
+    }
+}
+
+/// The new program names no settings of connections, and those of the old one hold.
+#[tokio::test(start_paused = true)]
+async fn new_connections_have_the_settings_of_the_old_stack() {
+    let mut tcp = TcpConfig::default();
+    assert!(tcp.choices.timestamps);
+    tcp.choices.timestamps = false;
+    let (stack, mut wire) = begin_with(tcp);
+    let (taken, _) = handed_over(&stack, &mut wire, || {}, |_| {});
+    let stack = taken.stack.clone();
+    let _connecting = [
+        tokio::spawn(async move { stack.connect(addr(CLIENT)).await }),
+        tokio::spawn(async move { taken.stack.socket().connect(addr(CLIENT)).await }),
+    ];
+    let sent = wire.exchange(&[]).await;
+    assert_eq!(sent.len(), 2, "{sent:?}");
+    for syn in sent {
+        assert_eq!((syn.flags, syn.to, syn.options.timestamps), (Flags::SYN, addr(CLIENT), None));
+    }
 }
 
 /// RFC 6528 §3: ISN = M + F(localip, localport, remoteip, remoteport, secretkey), and M ticks every 4 µs
@@ -228,10 +365,14 @@ async fn segments_that_arrive_meanwhile_are_not_lost() {
 
 /// A stack at the server's address with a listener's device, and the other end of that.
 fn begin() -> (Stack, Wire) {
+    begin_with(TcpConfig::default())
+}
+
+fn begin_with(tcp: TcpConfig) -> (Stack, Wire) {
     let (near, far) = memory::pair(memory::Config::default());
     let near = Kept::new(near);
     let builder = Stack::builder().device(near.clone()).address("10.0.0.2/24".parse().unwrap());
-    (builder.spawn().unwrap(), Wire { near, far })
+    (builder.tcp(tcp).spawn().unwrap(), Wire { near, far })
 }
 
 /// Hands the stack over to a thread that takes it over. `last` is the old program's last act; `between` runs
