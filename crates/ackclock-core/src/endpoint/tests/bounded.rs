@@ -83,13 +83,13 @@ const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
     (
         "MEMORY_MAX",
         "the memory budget of a stack that is taken over: a larger one is refused",
-        "ackclock/tests/hand_over.rs",
+        "ackclock/tests/hand_over/main.rs",
         "damaged_bytes_are_an_error_and_never_a_panic",
     ),
     (
         "BESIDE_MAX",
         "bytes of a stack that is taken over, beyond its buffers: more are refused",
-        "ackclock/tests/hand_over.rs",
+        "ackclock/tests/hand_over/main.rs",
         "damaged_bytes_are_an_error_and_never_a_panic",
     ),
     (
