@@ -194,6 +194,8 @@ impl Connection {
                 self.enter(now, State::FinWait2);
             }
         }
+        // Text that waits for a window needs a timer, because the peer may say nothing more.
+        self.snd.keep_time(|| lend!(self, now));
         // The peer may have missed an answer meanwhile.
         self.rcv.owe_ack_now();
         self.check_invariants();

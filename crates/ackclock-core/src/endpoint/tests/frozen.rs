@@ -355,6 +355,70 @@ fn each_open_state_has_a_portable_form_and_goes_on_to_its_end() {
     }
 }
 
+/// RFC 9293 §3.8.6.1: a closed window is probed, also after a move. The packets of the move are lost, and
+/// among them the one that opens the window.
+#[test]
+fn closed_window_is_probed_after_a_portable_move() {
+    const BUFFER: usize = 8_000;
+    let with = |addr: &str| {
+        let tcp =
+            TcpConfig { receive_buffer_initial: BUFFER, receive_buffer_max: BUFFER, ..TcpConfig::default() };
+        EndpointConfig { tcp: tcp.into(), ..config(addr) }
+    };
+    let mut transfer = Transfer::between(with);
+    let (ids, pair) = ([transfer.client, transfer.server], &mut transfer.pair);
+    pair.lose = |_, _| false;
+    let now = pair.now;
+    pair.client.update(now, ids[0], |connection, now| connection.write(now, &[7; 20_000])).unwrap().unwrap();
+    (0..400).for_each(|_| exchange(pair));
+    let info = pair.client.connection(ids[0]).unwrap().info(pair.now);
+    assert_eq!((info.snd_wnd, info.bytes_acked), (0, BUFFER as u64));
+
+    let form = pair.client.freeze_portable(pair.now, ids[0]).unwrap();
+    pair.client = Endpoint::new(with(CLIENT), pair.now);
+    let client = pair.client.thaw_portable(pair.now, &form, TcpConfig::default()).unwrap();
+    let mut read = 0;
+    let (begun, mut into) = (pair.now, [0; BUFFER]);
+    let mut take = |pair: &mut Pair| {
+        let now = pair.now;
+        pair.server
+            .update(now, ids[1], |connection, now| read += connection.read(now, &mut into).unwrap_or(0));
+        read
+    };
+    take(pair);
+    drop([pair.carry(0), pair.carry(1)]);
+    while take(pair) < 20_000 {
+        let due = [&pair.client, &pair.server].into_iter().filter_map(Endpoint::poll_timeout).min();
+        pair.now = pair.now.max(due.expect("a timer runs"));
+        let now = pair.now;
+        [&mut pair.client, &mut pair.server].into_iter().for_each(|end| end.handle_timeout(now));
+        exchange(pair);
+    }
+    let took = pair.now.saturating_since(begun);
+    assert!((Pair::DELAY..Duration::from_secs(3)).contains(&took), "{took:?}");
+    assert!(pair.client.connection(client).is_some_and(|it| it.error().is_none()));
+}
+
+/// RFC 9293 §3.8.6.2.1 (4): less than a segment waits for the override timeout, before a move and after it.
+#[test]
+fn small_window_is_used_after_a_portable_move() {
+    let (mut host, listener) = Host::listening(on_port(PORT));
+    let (id, iss) = host.accepted(listener, 4000);
+    let ack = Fields { seq: SeqNum::new(1001), ack: iss + 1, flags: Flags::ACK, ..Fields::default() };
+    host.from(4000, Fields { window: 80, ..ack });
+    let now = host.now;
+    host.endpoint.update(now, id, |connection, now| connection.write(now, &[7; 20_000])).unwrap().unwrap();
+    let form = host.endpoint.freeze_portable(now, id).unwrap();
+    host.endpoint = Endpoint::new(config(SERVER), now);
+    host.endpoint.thaw_portable(now, &form, TcpConfig::default()).unwrap();
+    assert_eq!(host.sent().iter().map(|sent| sent.payload.len()).sum::<usize>(), 0);
+    let sent = host.wait(Duration::from_secs(1));
+    let texts: Vec<_> = sent.iter().filter(|(_, sent)| !sent.payload.is_empty()).collect();
+    let first = texts.first().expect("text leaves without an answer");
+    assert_eq!(first.1.payload.len(), 80);
+    assert!((Duration::from_millis(100)..=Duration::from_secs(1)).contains(&first.0), "{:?}", first.0);
+}
+
 /// Everything that both ends send arrives 5 ms later.
 fn exchange(pair: &mut Pair) {
     let packets = [pair.carry(0), pair.carry(1)];
