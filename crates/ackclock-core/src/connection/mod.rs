@@ -41,7 +41,7 @@ ackclock_form::form! {
         tcp as settings, life, snd, rcv, timestamps, sack, progressed, template, ecn, pending, cold,
         silence, idle_buffers, segments_sent as lifetime, segments_received as lifetime, readiness,
         errors, trace
-    } => |connection| connection.violated().is_none();
+    } => |connection| connection.violated().is_none() && connection.is_timed();
     struct TimeWaitParams { snd_nxt, rcv_nxt, window, timestamps, label_changes }
 }
 
@@ -354,13 +354,13 @@ impl Connection {
         if self.rcv.nxt() > self.rcv.edge() + 1 {
             return Some("RCV.NXT is not beyond the offered window and a FIN");
         }
-        if self.snd.flight_size() == 0 || self.state() == State::Closed {
-            return None;
-        }
-        if !self.snd.has_what_it_sent() {
-            return Some("SND.NXT is not beyond the text and a FIN");
-        }
-        self.poll_timeout().is_none().then_some("a timer runs while something is in flight")
+        let waits = self.snd.flight_size() > 0 && self.state() != State::Closed;
+        (waits && !self.snd.has_what_it_sent()).then_some("SND.NXT is not beyond the text and a FIN")
+    }
+
+    /// Whether a timer runs while something is in flight; at the end of the clock's range none can.
+    fn is_timed(&self) -> bool {
+        self.snd.flight_size() == 0 || self.state() == State::Closed || self.poll_timeout().is_some()
     }
 }
 
