@@ -1,8 +1,8 @@
 //! [`ProtocolTest`]: a world as each of its ends saw it, in the language of the protocol tests.
 //!
 //! There one end is real, and the other's segments are written down. So a counterexample becomes a test of
-//! the end that misbehaves: its setup, all that it did and received, and the rule that it broke, as a healthy
-//! stack keeps it.
+//! the end that misbehaves. The test makes its setup, repeats its life, and closes with the rule that it
+//! broke.
 
 use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
@@ -16,7 +16,7 @@ use crate::setup::Setup;
 use crate::step::{Call, Move, Side};
 use crate::world::{PATIENCE, World};
 
-/// A file of protocol tests. Its text compiles as it is.
+/// A file of protocol tests, which compiles as printed.
 #[derive(Clone, Debug)]
 pub struct ProtocolTest {
     /// The tests, one for each end that may be the cause.
@@ -159,7 +159,7 @@ impl Recorded {
         recorded
     }
 
-    /// The step that reads all that has arrived.
+    /// The step that empties the receive buffer.
     fn reading(&self, side: Side) -> Step {
         let len = |step: &Step| if let Step::ExpectRead(_, len) = step { *len } else { 0 };
         let read: usize = self.world.steps(side).unwrap_or_default().iter().map(len).sum();

@@ -71,7 +71,7 @@ impl Tape {
         self.recording.as_ref().map_or(&[], |recording| &recording.steps)
     }
 
-    /// Why the steps are not all that happened, if they are not.
+    /// Why a step is missing, if one is.
     pub fn gap(&self) -> Option<&str> {
         self.recording.as_ref()?.gap.as_deref()
     }

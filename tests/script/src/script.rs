@@ -546,7 +546,7 @@ impl Script {
         into
     }
 
-    /// Reads all that is there: `len` bytes of the pattern from `seq` on, and no more.
+    /// Empties the receive buffer, which holds exactly `len` bytes of the pattern from `seq` on.
     ///
     /// # Panics
     /// If it reads anything else.

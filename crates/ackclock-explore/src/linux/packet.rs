@@ -12,7 +12,7 @@ pub(crate) fn header_of(segment: &Segment<'_>) -> Fields {
     Fields { seq, ack, flags, window, urgent, options, ..Fields::default() }
 }
 
-/// The packet with this header in place of its own, with its text or without.
+/// Replaces the header of a packet, and drops its text if asked to.
 pub(crate) fn with_header(packet: &[u8], header: &Fields, keeps_text: bool) -> Option<Vec<u8>> {
     let (from, to, segment) = ends(packet)?;
     Some(written(from, to, header, if keeps_text { segment.payload } else { &[] }))

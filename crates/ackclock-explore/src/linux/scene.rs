@@ -43,7 +43,7 @@ impl Seen {
 }
 
 impl Scene {
-    pub(super) fn state(&self) -> Option<State> {
+    pub fn state(&self) -> Option<State> {
         self.info.as_ref().map(|info| info.state)
     }
 
@@ -88,7 +88,7 @@ impl Scene {
 
     /// Once the client's FIN was next in order, duplicates are not reported; nor from the short record of
     /// TIME-WAIT.
-    pub(super) fn without_blocks(&self, segment: &Segment<'_>, in_time_wait: bool) -> Option<Answer> {
+    pub fn without_blocks(&self, segment: &Segment<'_>, in_time_wait: bool) -> Option<Answer> {
         let ended = self.client.wire.place(segment.ack)? == self.client.fin()?.saturating_add(1);
         let waits = self.state() == Some(State::TimeWait);
         let mut header = header_of(segment);
@@ -97,7 +97,7 @@ impl Scene {
     }
 
     /// After `close`, only a FIN that is next in order finds the record. This stack resets at text, too.
-    pub(super) fn orphan_resets(&self, segment: &Segment<'_>) -> Option<Arrival> {
+    pub fn orphan_resets(&self, segment: &Segment<'_>) -> Option<Arrival> {
         let (next, _) = self.next_and_una()?;
         let (start, _) = self.span(segment)?;
         let orphan = self.server.released && matches!(self.state(), Some(State::FinWait1 | State::FinWait2));
@@ -107,7 +107,7 @@ impl Scene {
 
     /// The reset of a `close` is a FIN if only text beyond a gap is unread. This end is gone then, and resets
     /// whatever comes: a Linux resets what comes for a closed stream.
-    pub(super) fn close_at_gap(&self, segment: &Segment<'_>) -> Option<Answer> {
+    pub fn close_at_gap(&self, segment: &Segment<'_>) -> Option<Answer> {
         let (server, in_order) = (&self.server, self.in_order());
         let text = self.client.wire.arrived & ((1 << self.client.written.min(63)) - 1);
         let beyond_gap = text.checked_shr(in_order).unwrap_or(0) != 0;
@@ -120,7 +120,7 @@ impl Scene {
 
     /// The acknowledgement of text that is repeated up to RCV.NXT counts. This stack takes it only if the
     /// segment has a single number.
-    pub(super) fn late_ack(&self, segment: &Segment<'_>) -> Option<Arrival> {
+    pub fn late_ack(&self, segment: &Segment<'_>) -> Option<Arrival> {
         let ((next, una), (start, end)) = (self.next_and_una()?, self.span(segment)?);
         let is_late = start < end && end == next && segment.seq_len() > 1;
         let first = self.bare(segment, next)?;
@@ -129,7 +129,7 @@ impl Scene {
 
     /// The window of a segment that fills a gap counts if it acknowledges more, although text from beyond the
     /// gap is newer.
-    pub(super) fn old_segments_window(&self, segment: &Segment<'_>) -> Option<Arrival> {
+    pub fn old_segments_window(&self, segment: &Segment<'_>) -> Option<Arrival> {
         let ((next, una), (start, end)) = (self.next_and_una()?, self.span(segment)?);
         let beyond = self.client.wire.arrived.checked_shr(end.saturating_sub(1)).unwrap_or(0) != 0;
         let fills = start <= next && next < end && beyond;
@@ -144,7 +144,7 @@ impl Scene {
     }
 
     /// A FIN beyond a gap is in a block.
-    pub(super) fn fin_reported(&self, segment: &Segment<'_>) -> Option<Answer> {
+    pub fn fin_reported(&self, segment: &Segment<'_>) -> Option<Answer> {
         let (fin, wire) = (self.client.fin()?, &self.client.wire);
         let has_fin = wire.arrived.checked_shr(fin.saturating_sub(1)).unwrap_or(0) & 1 != 0;
         // A FIN beyond the window would not be kept. The window's edge is never below this.
@@ -166,7 +166,7 @@ impl Scene {
     }
 
     /// The SYN-ACK of an end that opens actively has the options of its SYN.
-    pub(super) fn options_again(&self, segment: &Segment<'_>) -> Option<Answer> {
+    pub fn options_again(&self, segment: &Segment<'_>) -> Option<Answer> {
         let crosses = self.state() == Some(State::SynReceived);
         let lacks = self.offers_sack && !segment.options.sack_permitted;
         let mut header = header_of(segment);
@@ -176,7 +176,7 @@ impl Scene {
     }
 
     /// A reset from the window's edge is challenged.
-    pub(super) fn edge_reset_challenged(&self, segment: &Segment<'_>) -> Option<Arrival> {
+    pub fn edge_reset_challenged(&self, segment: &Segment<'_>) -> Option<Arrival> {
         let ((next, _), (start, _)) = (self.next_and_una()?, self.span(segment)?);
         let at_edge = start == self.server.wire.edge && start != next;
         let challenge = self.acknowledgement(next, Flags::default())?;
@@ -185,7 +185,7 @@ impl Scene {
 
     /// The acknowledgement of an empty segment or a FIN one before RCV.NXT does not count, and its window
     /// neither.
-    pub(super) fn ack_one_before(&self, segment: &Segment<'_>) -> Option<Arrival> {
+    pub fn ack_one_before(&self, segment: &Segment<'_>) -> Option<Arrival> {
         let ((next, una), (start, _)) = (self.next_and_una()?, self.span(segment)?);
         let one_before = start.wrapping_add(1) == next && segment.payload.is_empty();
         let (_, edge) = self.server.wire.heard?;
@@ -195,7 +195,7 @@ impl Scene {
     }
 
     /// No reset tells of an abort after both FINs.
-    pub(super) fn abort_unsaid(&self, segment: &Segment<'_>) -> Option<Answer> {
+    pub fn abort_unsaid(&self, segment: &Segment<'_>) -> Option<Answer> {
         let server = &self.server;
         let both = self.client.fin()? == self.in_order()
             && server.wire.place(segment.seq)? == server.written.saturating_add(2);
@@ -204,7 +204,7 @@ impl Scene {
     }
 
     /// Less than a segment goes out behind full ones.
-    pub(super) fn small_behind_full(&self, call: Call) -> Option<Act> {
+    pub fn small_behind_full(&self, call: Call) -> Option<Act> {
         let Call::Write(bytes) = call else { return None };
         let info = self.info.as_ref().filter(|info| info.snd_mss > 0)?;
         let (queued, full) = (u32::try_from(info.send_queue).ok()?, info.snd_mss);
@@ -214,7 +214,7 @@ impl Scene {
     }
 
     /// A FIN waits while the client's window is closed. The server repeats it as a probe.
-    pub(super) fn fin_waits(&self, segment: &Segment<'_>) -> Option<Answer> {
+    pub fn fin_waits(&self, segment: &Segment<'_>) -> Option<Answer> {
         let lone = segment.flags.contains(Flags::FIN) && segment.payload.is_empty();
         let (_, edge) = self.server.wire.heard?;
         (lone && self.server.wire.place(segment.seq)? >= edge).then_some(Answer::Nothing)
@@ -222,7 +222,7 @@ impl Scene {
 
     /// Less than a segment waits if the window cut it short: it has no PSH, because more is to come. The
     /// server sends it again later.
-    pub(super) fn small_waits(&self, segment: &Segment<'_>) -> Option<Answer> {
+    pub fn small_waits(&self, segment: &Segment<'_>) -> Option<Answer> {
         let (len, info) = (u32::try_from(segment.payload.len()).ok()?, self.info.as_ref()?);
         let (_, edge) = self.server.wire.heard?;
         let end = self.server.wire.place(segment.seq)?.saturating_add(len);
@@ -231,7 +231,7 @@ impl Scene {
     }
 
     /// An acknowledgement that says nothing new is not sent.
-    pub(super) fn silent(&self, segment: &Segment<'_>) -> Option<Answer> {
+    pub fn silent(&self, segment: &Segment<'_>) -> Option<Answer> {
         let bare = segment.seq_len() == 0 && segment.flags == Flags::ACK;
         let ack = self.client.wire.place(segment.ack)?;
         let said = self.client.wire.heard? == (ack, ack.saturating_add(u32::from(segment.window)));

@@ -440,7 +440,7 @@ impl SendHalf {
         None
     }
 
-    /// Whether all that is in flight is in the buffer, except a SYN or a FIN.
+    /// Whether the buffer holds all text that is in flight. SYN and FIN take a number, but no room there.
     pub(super) fn has_what_it_sent(&self) -> bool {
         self.flight.nxt() <= (self.data_end() + u64::from(self.closed)).max(self.iss + 1)
     }
