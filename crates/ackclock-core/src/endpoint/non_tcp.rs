@@ -1009,9 +1009,9 @@ const LOOPED_MAX: usize = 256;
 
 /// The numbers by which fragments find together.
 ///
-/// A count that all destinations share would tell each how much is sent to the others (RFC 7739 §4, from
-/// memory). So the number is a keyed permutation of the count for each pair of addresses: a Feistel network
-/// of four rounds. It repeats only after all others, 65,536 over IPv4.
+/// A count that all destinations share tells each how much is sent to the others, and an attacker which
+/// number comes next. So the number is a keyed permutation of the count for each pair of addresses: a Feistel
+/// network of four rounds. It repeats only after all others, 65,536 over IPv4.
 #[derive(Debug)]
 struct Identifications {
     key: Key,

@@ -24,7 +24,7 @@ pub(super) fn with(state: &State) -> String {
     let ends: Vec<String> = scene.ends.iter().map(|end| format!("connections at {end}")).collect();
     let flows = flows.chain(ends.iter().map(String::as_str));
     page.figure(&figure("Flows over time", flows, ["delivered (Mbit/s)", "congestion window (KB)"]));
-    page.markup("</div>\n");
+    page.markup("</div>\n<p id=\"late\" role=\"status\"></p>\n");
     page.value("run", state);
     page.program(include_str!("live.css"), include_str!("live.js"));
     page.finish()

@@ -373,6 +373,28 @@ fn a_page_follows_a_network_in_real_time() {
     browser.assert_no_errors();
 }
 
+/// A machine that is late now and then: the words for it push nothing aside, and are seen.
+#[test]
+fn the_word_that_the_machine_is_late_moves_nothing() {
+    let (scratch, path) = scenario();
+    let file = scratch.path("page.html");
+    run(&["run", &path, "--live-page", file.to_str().unwrap()]).done();
+    let Some(browser) = Browser::start(false) else { return };
+    browser.resize(400, 900);
+    browser.load(&file);
+    browser.wait_until("return document.body.dataset.at === '20'");
+    browser.run(COUNT_SHIFTS);
+    browser.run("page.frames.forEach(frame => (frame.late = '12 of 34 events came late')); page.soon()");
+    browser.wait_until("return document.getElementById('late').textContent.endsWith(' came late')");
+    let seen = "const { top, bottom, height } = document.getElementById('late').getBoundingClientRect(); \
+        return height > 20 && top > 0 && bottom <= innerHeight";
+    assert_eq!(browser.run(seen), true);
+    browser.run("page.frames.forEach(frame => (frame.late = null)); page.soon()");
+    browser.wait_until("return document.getElementById('late').textContent === ''");
+    assert_still(&browser);
+    browser.assert_no_errors();
+}
+
 /// Counts how far what can be seen moves without a reader's doing (Layout Instability API, W3C).
 const COUNT_SHIFTS: &str = "window.shifts = []; new PerformanceObserver(list => list.getEntries().filter(one => !one.hadRecentInput)
     .forEach(one => shifts.push([one.value, ...one.sources.map(({ node }) => node?.id || node?.className || node?.nodeName)])))

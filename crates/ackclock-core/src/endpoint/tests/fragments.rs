@@ -107,7 +107,7 @@ fn a_full_send_buffer_refuses_until_the_fragments_have_left() {
     assert_eq!(send(&mut sender, id, V4[1], b"x"), Ok(1));
 }
 
-// RFC 7739: a number that all destinations share tells each how much the others get (SEC-A9).
+// A number that all destinations share tells each how much the others get (SEC-A9).
 #[test]
 fn sec_a9_numbers_of_fragments_repeat_late_and_tell_nothing_of_other_destinations() {
     let mut sender = host(&[V4[0]]);
