@@ -18,10 +18,19 @@ pub(crate) struct Load {
 }
 
 /// The experience of the transfers.
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Met {
     pub transfers: u64,
     pub silence: Duration,
     pub took: Duration,
+}
+
+impl Met {
+    pub(crate) fn add(&mut self, more: Self) {
+        self.transfers += more.transfers;
+        self.silence = self.silence.max(more.silence);
+        self.took += more.took;
+    }
 }
 
 /// Waits until the first server listens.

@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
+use std::time::Duration;
 
 use ackclock::device::{self, OffloadMode, PassedFd};
 use ackclock::{Cidr, Stack, TcpListener, TcpStream};
 use anyhow::Context;
 use rustix::process::{Signal, set_parent_process_death_signal};
+use rustix::time::{ClockId, clock_gettime};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::{LocalSet, spawn_local};
 
@@ -21,18 +23,39 @@ pub(crate) async fn run(takes_over: bool) -> anyhow::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     let to = UnixStream::from(rustix::stdio::stdout().as_fd().try_clone_to_owned()?);
     let tasks = LocalSet::new();
-    let (stack, listener, streams, pending, next_key) = if takes_over { take_over()? } else { begin()? };
+    let Serving { stack, listener, streams, mut state } = if takes_over { take_over()? } else { begin()? };
     let serving = async {
-        let pending: Pending = Rc::new(RefCell::new(pending));
+        let pending: Pending = Rc::new(RefCell::new(std::mem::take(&mut state.pending)));
         for (key, stream) in streams {
             spawn_local(echo(stream, key, Rc::clone(&pending)));
         }
-        serve(&stack, &listener, pending, next_key, to).await
+        if takes_over {
+            // The driver has its first turn, in which it reads the packets that waited.
+            tokio::task::yield_now().await;
+            state.stood_still.push(monotonic().saturating_sub(state.left));
+        }
+        serve(&stack, &listener, pending, state, to).await
     };
     tasks.run_until(serving).await
 }
 
-type Serving = (Stack, TcpListener, Vec<(u64, TcpStream)>, BTreeMap<u64, Vec<u8>>, u64);
+struct Serving {
+    stack: Stack,
+    listener: TcpListener,
+    streams: Vec<(u64, TcpStream)>,
+    state: State,
+}
+
+/// The message of one server to the next.
+#[derive(Default)]
+pub(crate) struct State {
+    next_key: u64,
+    /// When the last server stopped, by the clock that all processes share.
+    left: Duration,
+    /// For each server that was replaced, the time in which neither it nor its successor ran.
+    pub stood_still: Vec<Duration>,
+    pending: BTreeMap<u64, Vec<u8>>,
+}
 
 fn begin() -> anyhow::Result<Serving> {
     let (device, _why_no_offload) = device::open("tun0", OffloadMode::Auto)?;
@@ -40,23 +63,23 @@ fn begin() -> anyhow::Result<Serving> {
     device::configure("tun0").stack(address).apply()?;
     let stack = Stack::builder().device(device).address(address).spawn()?;
     let listener = stack.listen("10.9.0.2:7".parse()?)?;
-    Ok((stack, listener, Vec::new(), BTreeMap::new(), 0))
+    Ok(Serving { stack, listener, streams: Vec::new(), state: State::default() })
 }
 
 fn take_over() -> anyhow::Result<Serving> {
     let from = UnixStream::from(rustix::stdio::stdin().as_fd().try_clone_to_owned()?);
     let mut taken = Stack::builder().take_over(&from, |fd| PassedFd::new(fd)?.open(None))?;
-    let (pending, next_key) = read_state(&taken.application).context("the state of the last server")?;
+    let state = State::read(&taken.application).context("the state of the last server")?;
     let listener = taken.listener("10.9.0.2:7".parse()?).context("the listener came along")?;
     let streams = taken.streams.into_iter().filter_map(|(key, stream)| Some((key?, stream))).collect();
-    Ok((taken.stack, listener, streams, pending, next_key))
+    Ok(Serving { stack: taken.stack, listener, streams, state })
 }
 
 async fn serve(
     stack: &Stack,
     listener: &TcpListener,
     pending: Pending,
-    mut next_key: u64,
+    mut state: State,
     to: UnixStream,
 ) -> anyhow::Result<()> {
     to.set_nonblocking(true)?;
@@ -65,15 +88,15 @@ async fn serve(
         tokio::select! {
             accepted = listener.accept() => {
                 let (stream, _) = accepted?;
-                stream.set_key(next_key)?;
-                pending.borrow_mut().insert(next_key, Vec::new());
-                spawn_local(echo(stream, next_key, Rc::clone(&pending)));
-                next_key += 1;
+                stream.set_key(state.next_key)?;
+                pending.borrow_mut().insert(state.next_key, Vec::new());
+                spawn_local(echo(stream, state.next_key, Rc::clone(&pending)));
+                state.next_key += 1;
             }
             ready = successor.readable() => {
                 ready?;
-                let state = write_state(next_key, &pending.borrow());
-                return Ok(stack.hand_over(&to, &state)?);
+                (state.left, state.pending) = (monotonic(), pending.take());
+                return Ok(stack.hand_over(&to, &state.to_bytes())?);
             }
         }
     }
@@ -101,30 +124,50 @@ async fn echo(mut stream: TcpStream, key: u64, pending: Pending) {
     pending.borrow_mut().remove(&key);
 }
 
-fn write_state(next_key: u64, pending: &BTreeMap<u64, Vec<u8>>) -> Vec<u8> {
-    let mut state = next_key.to_le_bytes().to_vec();
-    for (key, bytes) in pending {
-        state.extend(key.to_le_bytes());
-        state.extend((bytes.len() as u64).to_le_bytes());
-        state.extend(bytes);
+impl State {
+    fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut number = |number: u64| bytes.extend(number.to_le_bytes());
+        number(self.next_key);
+        number(nanos(self.left));
+        number(self.stood_still.len() as u64);
+        self.stood_still.iter().for_each(|&time| number(nanos(time)));
+        for (key, pending) in &self.pending {
+            bytes.extend(key.to_le_bytes());
+            bytes.extend((pending.len() as u64).to_le_bytes());
+            bytes.extend(pending);
+        }
+        bytes
     }
-    state
+
+    pub(crate) fn read(mut bytes: &[u8]) -> Option<Self> {
+        let number = |bytes: &mut &[u8]| {
+            let (number, rest) = bytes.split_first_chunk::<8>()?;
+            *bytes = rest;
+            Some(u64::from_le_bytes(*number))
+        };
+        let time = |bytes: &mut &[u8]| number(bytes).map(Duration::from_nanos);
+        let (next_key, left) = (number(&mut bytes)?, time(&mut bytes)?);
+        let replaced = number(&mut bytes)?;
+        let stood_still = (0..replaced).map(|_| time(&mut bytes)).collect::<Option<_>>()?;
+        let mut pending = BTreeMap::new();
+        while !bytes.is_empty() {
+            let key = number(&mut bytes)?;
+            let len = usize::try_from(number(&mut bytes)?).ok()?;
+            let (text, rest) = bytes.split_at_checked(len)?;
+            pending.insert(key, text.to_vec());
+            bytes = rest;
+        }
+        Some(Self { next_key, left, stood_still, pending })
+    }
 }
 
-fn read_state(mut state: &[u8]) -> Option<(BTreeMap<u64, Vec<u8>>, u64)> {
-    let number = |state: &mut &[u8]| {
-        let (number, rest) = state.split_first_chunk::<8>()?;
-        *state = rest;
-        Some(u64::from_le_bytes(*number))
-    };
-    let next_key = number(&mut state)?;
-    let mut pending = BTreeMap::new();
-    while !state.is_empty() {
-        let key = number(&mut state)?;
-        let len = usize::try_from(number(&mut state)?).ok()?;
-        let (bytes, rest) = state.split_at_checked(len)?;
-        pending.insert(key, bytes.to_vec());
-        state = rest;
-    }
-    Some((pending, next_key))
+/// `CLOCK_MONOTONIC`.
+fn monotonic() -> Duration {
+    let now = clock_gettime(ClockId::Monotonic);
+    Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
