@@ -724,7 +724,7 @@ impl Flight {
         let marked = self.scoreboard.mark_first_lost();
         self.note_loss(call, rule, &marked);
         if let Some(probe) = self.history.as_mut().and_then(|history| history.mtu_probe.as_mut()) {
-            probe.lose(self.una, true);
+            probe.excuse(self.una);
         }
         self.episode.force();
     }

@@ -67,6 +67,7 @@ use self::delivery::Delivery;
 use self::doubt::Doubt;
 use self::episode::{Episode, Phase};
 use self::mtu_probe::MtuProbe;
+pub(crate) use self::mtu_probe::ProbeOutcome;
 pub(crate) use self::pacer::Pacer;
 use self::pacer::Pacing;
 use self::policy::{Evidence, LossAnswer, LossFound, Policies, Policy, Seen};
@@ -566,8 +567,8 @@ impl Flight {
         self.history.as_ref()?.mtu_probe
     }
 
-    /// Whether the last probe of the path's MTU arrived, once known; returned once.
-    pub(crate) fn mtu_probe_outcome(&mut self) -> Option<bool> {
+    /// The outcome of the last probe of the path's MTU, once known; returned once.
+    pub(crate) fn mtu_probe_outcome(&mut self) -> Option<ProbeOutcome> {
         let history = self.history.as_mut()?;
         let outcome = history.mtu_probe?.outcome(self.una)?;
         history.mtu_probe = None;
@@ -577,7 +578,7 @@ impl Flight {
     /// The retransmission timer expired: a probe in flight has not arrived.
     pub(crate) fn lose_mtu_probe(&mut self) {
         if let Some(probe) = self.history.as_mut().and_then(|history| history.mtu_probe.as_mut()) {
-            probe.lose(self.una, false);
+            probe.time_out(self.una);
         }
     }
 

@@ -3,7 +3,7 @@
 //!
 //! If only the probe is lost, its data is sent again at once and congestion control ignores the loss
 //! (RFC 4821 §7.6.2). If anything else was found to be lost with it, or its retransmission is
-//! lost, the loss counts as any other.
+//! lost, the loss counts as any other. So does a loss that the timer found (§7.6.3).
 //!
 //! With SACK the recovery policy finds the loss. Without it, a policy only knows that something is missing
 //! after SND.UNA, and would begin an episode, take further duplicates for further losses of the first hole,
@@ -22,6 +22,8 @@ pub(super) struct MtuProbe {
     start: Position,
     end: Position,
     lost: bool,
+    /// The retransmission timer found the loss.
+    timed_out: bool,
     /// The loss of everything before this has been found and needs no answer.
     excused: Position,
 }
@@ -29,7 +31,7 @@ pub(super) struct MtuProbe {
 impl MtuProbe {
     /// It left.
     pub fn new(start: Position, end: Position) -> Self {
-        Self { start, end, lost: false, excused: start }
+        Self { start, end, lost: false, timed_out: false, excused: start }
     }
 
     /// Whether SND.UNA waits for it.
@@ -45,18 +47,28 @@ impl MtuProbe {
         self.lost
     }
 
-    /// Whether it arrived, once known.
-    pub fn outcome(&self, una: Position) -> Option<bool> {
-        (self.end <= una).then_some(!self.lost)
+    /// The outcome, once known.
+    pub fn outcome(&self, una: Position) -> Option<ProbeOutcome> {
+        let known = match (self.lost, self.timed_out) {
+            (false, _) => ProbeOutcome::Arrived,
+            (true, false) => ProbeOutcome::Lost,
+            (true, true) => ProbeOutcome::TimedOut,
+        };
+        (self.end <= una).then_some(known)
     }
 
-    /// It is lost, if it is still in flight. `excused`: and sent again, which needs no other answer.
-    pub fn lose(&mut self, una: Position, excused: bool) {
+    /// It is lost, if it is still in flight, and is sent again, which needs no other answer.
+    pub fn excuse(&mut self, una: Position) {
         if una < self.end {
             self.lost = true;
-            if excused {
-                self.excused = self.end;
-            }
+            self.excused = self.end;
+        }
+    }
+
+    /// The retransmission timer expired: it is lost, if it is still in flight.
+    pub fn time_out(&mut self, una: Position) {
+        if una < self.end {
+            (self.lost, self.timed_out) = (true, true);
         }
     }
 
@@ -79,6 +91,16 @@ impl MtuProbe {
     }
 }
 
+/// The outcome of a probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ProbeOutcome {
+    Arrived,
+    /// The data that followed showed the loss.
+    Lost,
+    /// The retransmission timer expired while it was in flight.
+    TimedOut,
+}
+
 ackclock_form::form! {
-    struct MtuProbe { start, end, lost, excused }
+    struct MtuProbe { start, end, lost, timed_out, excused }
 }

@@ -31,7 +31,7 @@ use crate::deadline::Deadline;
 use crate::event::ReadinessBits;
 use crate::info::FlightInfo;
 use crate::position::Position;
-use crate::sending::{AckNews, Acknowledgement, Call, Expiries, Flight};
+use crate::sending::{AckNews, Acknowledgement, Call, Expiries, Flight, ProbeOutcome};
 use crate::trace::{Extension, Timer};
 use crate::{Instant, TcpConfig};
 
@@ -1024,12 +1024,14 @@ impl SendHalf {
         let Some(mut search) = self.search().copied() else { return };
         search.end();
         search.wake(self.pmtu);
+        let mut timed_out = false;
         if search.is_out() {
-            let Some(arrived) = self.flight.mtu_probe_outcome() else {
+            let Some(outcome) = self.flight.mtu_probe_outcome() else {
                 let wait = self.flight.rtt().rto().max(mtu_search::PAUSE);
                 return self.begin_search(search, lent, wait);
             };
-            match search.judge(arrived) {
+            timed_out = outcome == ProbeOutcome::TimedOut;
+            match search.judge(outcome) {
                 Finding::Carried(size) => {
                     self.set_pmtu(lent, size);
                     lent.call.trace.extension(lent.call.now, Extension::MtuRaised, u64::from(size));
@@ -1050,7 +1052,8 @@ impl SendHalf {
             return;
         }
         if search.is_held() {
-            let interval = self.congestion_interval();
+            // RFC 4821 §7.6.3: five times as long is RECOMMENDED after a loss that the timer found.
+            let interval = self.congestion_interval().saturating_mul(if timed_out { 5 } else { 1 });
             return self.begin_search(search, lent, interval);
         }
         self.probe_due = true;

@@ -12,7 +12,8 @@
 //! segments of the present size, and congestion control ignores the loss (RFC 4821 §7.6.1, §7.6.2), with and
 //! without SACK (`sending/mtu_probe.rs`). After three such losses its size counts as too large. If other data
 //! was lost too, the loss counts as any other. After each loss the search holds for as many round trips as
-//! the window has packets: about as long as to the next loss that congestion control would cause. Once the
+//! the window has packets: about as long as to the next loss that congestion control would cause. A loss that
+//! the timer found has cost more, and the search holds five times as long (§7.6.3). Once the
 //! bounds are less than [`STEP`] bytes apart, the search rests for `raise_after`, and begins again if the
 //! path once took more. After ICMP has lowered the MTU it rests first: that was not a guess.
 //!
@@ -24,6 +25,7 @@ use std::time::Duration;
 
 use crate::Instant;
 use crate::deadline::Deadline;
+use crate::sending::ProbeOutcome;
 
 /// The bounds found so far, as sizes of IP packets, and the state of the search.
 #[derive(Clone, Copy, Debug)]
@@ -170,9 +172,9 @@ impl MtuSearch {
         self.waits = 0;
     }
 
-    /// The probe in flight has arrived, or was lost alone.
-    pub fn judge(&mut self, arrived: bool) -> Finding {
-        if arrived {
+    /// The outcome of the probe in flight is known.
+    pub fn judge(&mut self, outcome: ProbeOutcome) -> Finding {
+        if outcome == ProbeOutcome::Arrived {
             self.stage = Stage::Ready;
             self.losses = 0;
             return Finding::Carried(self.size);
@@ -244,17 +246,21 @@ mod tests {
         for finding in lost {
             assert!(search.is_due());
             search.on_sent();
-            assert_eq!(search.judge(false), finding);
+            assert_eq!(search.judge(ProbeOutcome::Lost), finding);
             // RFC 4821 §7.6.2: no probe before the interval is over.
             assert!(search.is_held() && !search.is_due());
             search.wake(1024);
         }
         search.choose_next(1024);
         search.on_sent();
-        assert_eq!(search.judge(false), Finding::Unsure);
+        assert_eq!(search.judge(ProbeOutcome::TimedOut), Finding::Unsure);
         search.wake(1024);
         search.on_sent();
-        assert_eq!(search.judge(true), Finding::Carried(1262), "and one that arrives settles it");
+        assert_eq!(
+            search.judge(ProbeOutcome::Arrived),
+            Finding::Carried(1262),
+            "and one that arrives settles it"
+        );
         assert!(search.is_due());
     }
 

@@ -32,6 +32,9 @@ struct NarrowPath {
     chunk: u64,
     written: u64,
     read: u64,
+    /// The path carries nothing for this long after it dropped a large packet, and until when it does.
+    outage: Duration,
+    silent_until: Instant,
     /// The sizes of the packets that were too large.
     dropped: Vec<usize>,
     dropped_at: Vec<Instant>,
@@ -62,6 +65,8 @@ impl NarrowPath {
             chunk: window as u64 / 2,
             written: 0,
             read: 0,
+            outage: Duration::ZERO,
+            silent_until: Instant::ZERO,
             dropped: Vec::new(),
             dropped_at: Vec::new(),
         }
@@ -83,11 +88,15 @@ impl NarrowPath {
             }
             let now = self.pair.now;
             for packet in to_server {
+                if now < self.silent_until {
+                    continue;
+                }
                 if packet.len() <= self.mtu {
                     self.pair.server.handle_packet(now, &packet, RxMeta::default());
                 } else {
                     self.dropped.push(packet.len());
                     self.dropped_at.push(now);
+                    self.silent_until = now + self.outage;
                     if self.tells {
                         let about = decode(&packet);
                         let told = error(TOO_BIG, self.mtu as u32, (about.src, about.dst), about.seq);
@@ -207,6 +216,35 @@ fn lost_probe_is_followed_by_as_many_round_trips_as_the_window_has_packets() {
         let gap = pair[1].saturating_since(pair[0]);
         assert!(gap >= interval && gap <= most, "{gap:?}, not from {interval:?} to {most:?}");
     }
+}
+
+// RFC 4821 §7.6.3: five times that interval is RECOMMENDED after a probe whose loss the timer found.
+#[test]
+fn probe_that_the_timer_found_lost_is_followed_by_five_such_intervals() {
+    let gap = |outage| {
+        let mut path = shrunken(probing());
+        path.run(SECOND / 2);
+        path.outage = outage;
+        path.dropped_at.clear();
+        let timeouts = path.info().timeouts;
+        while path.dropped_at.is_empty() {
+            path.run(Pair::DELAY);
+        }
+        // The outcome is known, and the timer of the search looks at it a second after the probe left.
+        path.run(SECOND - Pair::DELAY);
+        let info = path.info();
+        let interval = info.srtt * u32::try_from(info.cwnd.div_ceil(u64::from(info.snd_mss))).unwrap();
+        while path.dropped_at.len() < 2 {
+            path.run(Pair::DELAY);
+        }
+        let gap = path.dropped_at[1].saturating_since(path.dropped_at[0]).saturating_sub(SECOND);
+        (path.info().timeouts - timeouts, gap.as_secs_f64() / interval.as_secs_f64())
+    };
+    let (timeouts, intervals) = gap(Duration::ZERO);
+    assert!(timeouts == 0 && (0.8..1.2).contains(&intervals), "{timeouts} {intervals}");
+    // Long enough for the timer, and for one expiry only.
+    let (timeouts, intervals) = gap(SECOND / 4);
+    assert!(timeouts == 1 && (4.0..6.0).contains(&intervals), "{timeouts} {intervals}");
 }
 
 #[test]

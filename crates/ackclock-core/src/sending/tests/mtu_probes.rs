@@ -4,6 +4,7 @@
 use ackclock_control::profile::{Choices, Recovery};
 
 use super::*;
+use crate::sending::ProbeOutcome;
 
 const WITHOUT_SACK: [Recovery; 5] =
     [Recovery::NewReno, Recovery::Reno, Recovery::Tahoe, Recovery::Vegas, Recovery::GoBackN];
@@ -52,7 +53,7 @@ fn third_duplicate_resends_all_of_a_probe_and_no_one_is_told() {
         sender.ack(12, &[]);
         unharmed(&sender);
         assert!(sender.info().cwnd >= cwnd, "{recovery:?}");
-        assert_eq!(sender.flight.mtu_probe_outcome(), Some(false));
+        assert_eq!(sender.flight.mtu_probe_outcome(), Some(ProbeOutcome::Lost));
         assert_eq!(sender.flight.mtu_probe_outcome(), None, "told once");
     }
 }
@@ -93,7 +94,7 @@ fn a_peer_that_answers_many_segments_at_once_shows_the_loss_by_its_sacks() {
         assert_eq!(sender.ack(4, &[(6, 12)]).resend(10), AGAIN, "{recovery:?}");
         sender.wait(20).ack(12, &[]);
         unharmed(&sender);
-        assert_eq!(sender.flight.mtu_probe_outcome(), Some(false));
+        assert_eq!(sender.flight.mtu_probe_outcome(), Some(ProbeOutcome::Lost));
     }
 }
 
@@ -103,7 +104,7 @@ fn loss_of_what_ends_where_a_probe_begins_is_not_the_probes() {
     sender.wait(20).ack(3, &[]).ack(3, &[(4, 9)]);
     assert_eq!(sender.resend(10), [(3, SendReason::Retransmission)]);
     sender.wait(20).ack(12, &[]);
-    assert_eq!(sender.flight.mtu_probe_outcome(), Some(true));
+    assert_eq!(sender.flight.mtu_probe_outcome(), Some(ProbeOutcome::Arrived));
 }
 
 #[test]
