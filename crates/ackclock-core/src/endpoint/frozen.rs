@@ -297,4 +297,4 @@ pub enum FreezeError {
 const MAGIC: [u8; 16] = *b"ackclock: frozen";
 const MAGIC_OF_CONNECTION: [u8; 16] = *b"ackclock: stream";
 /// The version of the format: one more with each change of any owner's form.
-const VERSION: u32 = 2;
+const VERSION: u32 = 1;

@@ -21,9 +21,8 @@ use crate::position::Position;
 pub(super) struct MtuProbe {
     start: Position,
     end: Position,
-    lost: bool,
-    /// The retransmission timer found the loss.
-    timed_out: bool,
+    /// As far as it is known: until `end` is acknowledged, it may still be lost.
+    outcome: ProbeOutcome,
     /// The loss of everything before this has been found and needs no answer.
     excused: Position,
 }
@@ -31,7 +30,7 @@ pub(super) struct MtuProbe {
 impl MtuProbe {
     /// It left.
     pub fn new(start: Position, end: Position) -> Self {
-        Self { start, end, lost: false, timed_out: false, excused: start }
+        Self { start, end, outcome: ProbeOutcome::Arrived, excused: start }
     }
 
     /// Whether SND.UNA waits for it.
@@ -44,23 +43,18 @@ impl MtuProbe {
     }
 
     pub fn is_lost(&self) -> bool {
-        self.lost
+        self.outcome != ProbeOutcome::Arrived
     }
 
     /// The outcome, once known.
     pub fn outcome(&self, una: Position) -> Option<ProbeOutcome> {
-        let known = match (self.lost, self.timed_out) {
-            (false, _) => ProbeOutcome::Arrived,
-            (true, false) => ProbeOutcome::Lost,
-            (true, true) => ProbeOutcome::TimedOut,
-        };
-        (self.end <= una).then_some(known)
+        (self.end <= una).then_some(self.outcome)
     }
 
     /// It is lost, if it is still in flight, and is sent again, which needs no other answer.
     pub fn excuse(&mut self, una: Position) {
         if una < self.end {
-            self.lost = true;
+            self.note_loss();
             self.excused = self.end;
         }
     }
@@ -68,7 +62,7 @@ impl MtuProbe {
     /// The retransmission timer expired: it is lost, if it is still in flight.
     pub fn time_out(&mut self, una: Position) {
         if una < self.end {
-            (self.lost, self.timed_out) = (true, true);
+            self.outcome = ProbeOutcome::TimedOut;
         }
     }
 
@@ -80,14 +74,23 @@ impl MtuProbe {
         }
         if found.marked.bytes == 0 {
             // The policy still sees the hole.
-            return calm && self.lost;
+            return calm && self.is_lost();
         }
         let span = found.marked.span.filter(|&(start, end)| self.excused <= start && end <= self.end);
         // The lost data may lie entirely before the probe.
-        self.lost |= found.marked.span.is_none_or(|(_, end)| end > self.start);
+        if found.marked.span.is_none_or(|(_, end)| end > self.start) {
+            self.note_loss();
+        }
         let Some((_, end)) = span else { return false };
         self.excused = end;
         calm
+    }
+
+    /// The timer stays what found it, if it did.
+    fn note_loss(&mut self) {
+        if self.outcome == ProbeOutcome::Arrived {
+            self.outcome = ProbeOutcome::Lost;
+        }
     }
 }
 
@@ -102,5 +105,6 @@ pub(crate) enum ProbeOutcome {
 }
 
 ackclock_form::form! {
-    struct MtuProbe { start, end, lost, timed_out, excused }
+    enum ProbeOutcome { 0 Arrived, 1 Lost, 2 TimedOut }
+    struct MtuProbe { start, end, outcome, excused }
 }
