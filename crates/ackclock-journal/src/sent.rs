@@ -108,7 +108,7 @@ impl fmt::Display for SentPacket {
         if let Some(size) = self.segment_size {
             write!(f, " in segments of {size}")?;
         }
-        write!(f, ", ttl {}, class {}, {:?}", ip.ttl, ip.traffic_class, segment.options)
+        write!(f, ", ttl {}, class {}, {}", ip.ttl, ip.traffic_class, segment.options)
     }
 }
 

@@ -7,7 +7,7 @@
 
 mod rare;
 
-use std::mem;
+use std::{fmt, mem};
 
 use self::rare::{FAST_OPEN, USER_TIMEOUT};
 pub use self::rare::{FastOpenCookie, UserTimeout};
@@ -187,6 +187,50 @@ impl TcpOptions {
             out.append(experiment.id.to_be_bytes());
             out.append(experiment.value);
         }
+    }
+}
+
+/// The words of tcpdump, in the order of the fields; `no options` where there are none.
+impl fmt::Display for TcpOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut none = true;
+        let mut word = |f: &mut fmt::Formatter<'_>, word: fmt::Arguments<'_>| {
+            let separator = if mem::take(&mut none) { "" } else { ", " };
+            write!(f, "{separator}{word}")
+        };
+        if let Some(mss) = self.mss {
+            word(f, format_args!("mss {mss}"))?;
+        }
+        if let Some(shift) = self.window_scale {
+            word(f, format_args!("wscale {shift}"))?;
+        }
+        if self.sack_permitted {
+            word(f, format_args!("sackOK"))?;
+        }
+        if let Some((value, echo)) = self.timestamps {
+            word(f, format_args!("TS val {value} ecr {echo}"))?;
+        }
+        for (left, right) in self.sack.as_slice() {
+            word(f, format_args!("sack {left}:{right}"))?;
+        }
+        if let Some(counters) = self.accecn {
+            let count = |count: Option<u32>| count.map_or("-".to_owned(), |count| count.to_string());
+            let [ect0, ce, ect1] = [counters.ect0(), counters.ce(), counters.ect1()].map(count);
+            word(f, format_args!("acc-ecn ect0 {ect0} ce {ce} ect1 {ect1}"))?;
+        }
+        if let Some(Experiment { id, value }) = self.experiment {
+            word(f, format_args!("exp-{id:08x} {:016x}", u64::from_be_bytes(value)))?;
+        }
+        if let Some(timeout) = self.user_timeout.and_then(UserTimeout::duration) {
+            word(f, format_args!("uto {} s", timeout.as_secs()))?;
+        }
+        if let Some(cookie) = self.fast_open {
+            match cookie.as_slice() {
+                [] => word(f, format_args!("tfo cookiereq"))?,
+                bytes => word(f, format_args!("tfo cookie of {} bytes", bytes.len()))?,
+            }
+        }
+        if none { f.write_str("no options") } else { Ok(()) }
     }
 }
 

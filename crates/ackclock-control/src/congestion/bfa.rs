@@ -191,12 +191,24 @@ impl Bfa {
         deviations: "measures the smallest of each round trip if sample=rounds",
         exceptions: &[],
     };
-    /// The variants of §6.
-    pub const ABOUT_VARIANT: About = About {
+    /// [`GENTLE`](Self::GENTLE).
+    pub const ABOUT_GENTLE: About = About {
+        source: "Awadallah and Rai, TCP-BFA: Buffer Fill Avoidance, figs. 21 and 22, a gain of 3/4",
+        ..Self::ABOUT
+    };
+    /// [`DECREASING`](Self::DECREASING).
+    pub const ABOUT_DECREASING: About = About {
+        source: "Awadallah and Rai, TCP-BFA: Buffer Fill Avoidance, §6, a window that also decreases",
         keeps_in_queue: "less than what is there when growth is noticed",
         deviations: "as bfa without parameters; a variant that the paper names in §6, its \
             numbers chosen here",
         ..Self::ABOUT
+    };
+    /// [`PATH`](Self::PATH).
+    pub const ABOUT_PATH: About = About {
+        source: "Awadallah and Rai, TCP-BFA: Buffer Fill Avoidance, §6, thresholds from the path",
+        keeps_in_queue: Self::ABOUT.keeps_in_queue,
+        ..Self::ABOUT_DECREASING
     };
     /// The paper's α_srv = 1/2 and thresholds of 10 ms, with what suits receivers that delay their
     /// acknowledgements.

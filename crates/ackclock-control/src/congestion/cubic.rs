@@ -53,6 +53,13 @@ impl Cubic {
         }],
     };
 
+    /// CUBIC with RFC 5681's slow start.
+    pub const ABOUT_PLAIN: About = About {
+        source: "RFC 9438 without HyStart++: Xu, Ha, Rhee, Goel and Eggert, CUBIC for Fast and Long-Distance Networks",
+        deviations: "counts bytes, not acknowledgements; slow start is not limited by acknowledgement",
+        ..Self::ABOUT
+    };
+
     /// A controller for one connection, with HyStart++.
     #[must_use]
     pub fn new(start: &Start) -> Self {

@@ -316,9 +316,9 @@ impl<C: Copy + Send + Sync + 'static> ControllerFactory for Configurable<C> {
 
 fn builtin_factories() -> Vec<Arc<dyn ControllerFactory>> {
     let bfa = [
-        (Bfa::GENTLE, Bfa::ABOUT),
-        (Bfa::DECREASING, Bfa::ABOUT_VARIANT),
-        (Bfa::PATH, About { keeps_in_queue: "what is there when growth is noticed", ..Bfa::ABOUT_VARIANT }),
+        (Bfa::GENTLE, Bfa::ABOUT_GENTLE),
+        (Bfa::DECREASING, Bfa::ABOUT_DECREASING),
+        (Bfa::PATH, Bfa::ABOUT_PATH),
     ]
     .map(|(config, about)| described(config.name, about, move |start| Box::new(Bfa::new(start, config))));
     let others = [
@@ -397,7 +397,7 @@ fn builtin_factories() -> Vec<Arc<dyn ControllerFactory>> {
         default_factory(),
         described(BbrV1::NAME, BbrV1::ABOUT, |start| Box::new(BbrV1::new(start))),
         described(Card::NAME, Card::ABOUT, |start| Box::new(Card::new(start))),
-        described(Cubic::NAME_PLAIN, Cubic::ABOUT, |start| Box::new(Cubic::plain(start))),
+        described(Cubic::NAME_PLAIN, Cubic::ABOUT_PLAIN, |start| Box::new(Cubic::plain(start))),
         described(Dctcp::NAME, Dctcp::ABOUT, |start| Box::new(Dctcp::new(start))),
         described(Dctcp::NAME_PRAGUE, Dctcp::ABOUT_PRAGUE, |start| Box::new(Dctcp::prague(start))),
         described(Tahoe::NAME, Tahoe::ABOUT, |start| Box::new(Tahoe::new(start))),
@@ -457,6 +457,18 @@ mod tests {
             let message = Registry::builtin().find(words).unwrap_err().to_string();
             assert!(message.contains("choose one of: bbr, ") && message.ends_with("vegas-usc"), "{message}");
         }
+    }
+
+    /// A reader of the list chooses by the source, so two names never share one.
+    #[test]
+    fn sources_tell_controllers_apart() {
+        let registry = Registry::with_experiments();
+        let mut sources: Vec<_> =
+            registry.names().map(|name| registry.find(name).unwrap().about().source).collect();
+        let names = sources.len();
+        sources.sort_unstable();
+        sources.dedup();
+        assert_eq!((names > 20, sources.len()), (true, names), "{sources:#?}");
     }
 
     #[test]

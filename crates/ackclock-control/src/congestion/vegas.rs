@@ -183,7 +183,11 @@ impl Vegas {
         exceptions: &[],
     };
     /// The variant with thresholds of 2 and 4.
-    pub const ABOUT_2_4: About = About { keeps_in_queue: "two to four segments", ..Self::ABOUT };
+    pub const ABOUT_2_4: About = About {
+        source: "Brakmo and Peterson, TCP Vegas, IEEE JSAC 13(8), thresholds of 2 and 4",
+        keeps_in_queue: "two to four segments",
+        ..Self::ABOUT
+    };
 
     /// A controller for one connection, with thresholds of 1 and 3.
     #[must_use]

@@ -263,3 +263,27 @@ fn accurate_ecn_leaves_room_for_two_sack_blocks_beside_timestamps() {
     assert_eq!(written(&options).len(), OPTIONS_MAX);
     assert_eq!(TcpOptions::parse(&written(&options)).unwrap().sack.as_slice().len(), 2);
 }
+
+#[test]
+fn options_are_shown_in_the_words_of_tcpdump() {
+    assert_eq!(TcpOptions::default().to_string(), "no options");
+    let syn = TcpOptions {
+        mss: Some(1460),
+        window_scale: Some(7),
+        sack_permitted: true,
+        timestamps: Some((3955, 0)),
+        fast_open: FastOpenCookie::new(&[]),
+        ..Default::default()
+    };
+    assert_eq!(syn.to_string(), "mss 1460, wscale 7, sackOK, TS val 3955 ecr 0, tfo cookiereq");
+    let ack = TcpOptions {
+        sack: sack_blocks(&[(1, 2), (3, 4)]),
+        accecn: Some(AccEcn::new(crate::AccEcnOrder::Ect0First, 1, 2, 3).truncated(2)),
+        experiment: Some(Experiment { id: 0x7463_7063, value: [0, 0, 0, 0, 0, 0, 1, 2] }),
+        user_timeout: Some(UserTimeout::at_least(std::time::Duration::from_secs(30))),
+        fast_open: FastOpenCookie::new(&[7; 8]),
+        ..Default::default()
+    };
+    let words = "sack 1:2, sack 3:4, acc-ecn ect0 1 ce 2 ect1 -, exp-74637063 0000000000000102, uto 30 s, tfo cookie of 8 bytes";
+    assert_eq!(ack.to_string(), words);
+}

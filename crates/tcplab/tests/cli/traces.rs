@@ -113,6 +113,34 @@ fn sentences_and_json_tell_the_same_facts() {
     assert_eq!(run(&["explain", &trace]).done().lines().find(nothing), None);
 }
 
+/// A file and a seed always give the same bytes, so a reader sees what the documents show.
+#[test]
+fn documents_show_what_explain_says() {
+    let scratch = Scratch::new();
+    let trace = |name: &str| {
+        let scenario = repository(&format!("examples/scenarios/{name}.toml"));
+        let trace = scratch.text(&format!("{name}.trace"));
+        run(&["run", scenario.to_str().unwrap(), "--trace", &trace]).done();
+        trace
+    };
+    let document = |path: &str| std::fs::read_to_string(repository(path)).unwrap();
+    let said = run(&["explain", &trace("satellite"), "--connection", "0"]).done();
+    assert!(document("docs/tcplab.md").contains(said.trim_end()), "docs/tcplab.md has not {said}");
+
+    let readme = document("README.md");
+    let bloat = trace("bufferbloat");
+    let said = run(&["explain", &bloat, "--connection", "0"]).done();
+    let (_, part) = readme.split_once("\n## See why\n").unwrap();
+    let (_, shown) = part.split_once("```text\n").unwrap();
+    let shown: Vec<_> = shown.split_once("\n```").unwrap().0.lines().collect();
+    assert_eq!(shown.len(), 2);
+    assert!(shown.iter().all(|line| said.contains(line)), "{shown:?} are not in {said}");
+    let (byte, count) = part.split_once(" --byte ").unwrap().1.split_once("  # lost ").unwrap();
+    assert!(count.starts_with("twice"), "{count}");
+    let said = run(&["explain", &bloat, "--connection", "0", "--byte", byte]).done();
+    assert_eq!(said.matches(" declared lost: ").count(), 2, "{said}");
+}
+
 #[test]
 fn a_capture_made_of_a_trace_opens_elsewhere() {
     let (scratch, trace) = traced();
@@ -122,6 +150,13 @@ fn a_capture_made_of_a_trace_opens_elsewhere() {
     let sent =
         lines(&trace).iter().filter(|line| line["flags"].as_str().is_some_and(|f| f.contains("SYN"))).count();
     assert_eq!(syns, sent);
+}
+
+#[test]
+fn a_trace_in_place_of_a_scenario_is_told_what_reads_it() {
+    let (_scratch, trace) = traced();
+    let said = run(&["run", &trace]).failed(2);
+    assert!(said.contains("is not text, as a scenario in TOML is; `tcplab explain`"), "{said}");
 }
 
 #[test]
