@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind};
 
-use ackclock::StackError;
+use ackclock::{ConnectError, ListenError, StackError};
 use ackclock_cli::{Exit, Failure};
 use ackclock_device::{FdError, OpenError, configure::ConfigureError, explain};
 
@@ -23,11 +23,20 @@ pub(crate) fn network(doing: &str, error: &io::Error, device: &Label) -> Failure
             .remedy("start the listener first, on the peer: tcpcat -l PORT (or any other server)"),
         ErrorKind::TimedOut => failure(Exit::Unreachable)
             .remedy(format!("check the path: {} --addr ADDR/PREFIX", device.diagnosis)),
+        ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable if device.is_kernel => {
+            failure(Exit::Unreachable)
+                .remedy("give the kernel a route to it: sudo ip route add ADDR/PREFIX via ROUTER")
+        }
         ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => failure(Exit::Unreachable).remedy(
             "let the kernel forward (sudo sysctl -w net.ipv4.ip_forward=1), and check its route \
                 (ip route get ADDR)",
         ),
         ErrorKind::NetworkDown => failure(Exit::Device).remedy(&device.diagnosis),
+        ErrorKind::AddrNotAvailable if device.is_kernel => {
+            failure(Exit::Usage).remedy("choose an address that the kernel has (ip addr), or leave -s out")
+        }
+        ErrorKind::AddrNotAvailable if is_not_local(error) => failure(Exit::Usage)
+            .remedy("add it to the stack's addresses (--addr ADDR/PREFIX once for each), or leave -s out"),
         ErrorKind::AddrNotAvailable => failure(Exit::Usage)
             .remedy("give the stack an address of that family: --addr 10.9.0.2/24 or --addr fd00::2/64"),
         ErrorKind::AddrInUse => failure(Exit::Usage)
@@ -83,6 +92,13 @@ impl<T> OrFail<T> for Result<T, ConfigureError> {
     }
 }
 
+/// Whether the user chose an address that the stack does not have.
+fn is_not_local(error: &io::Error) -> bool {
+    let Some(cause) = error.get_ref() else { return false };
+    matches!(cause.downcast_ref(), Some(ConnectError::NotLocal(_)))
+        || matches!(cause.downcast_ref(), Some(ListenError::NotLocal(_)))
+}
+
 fn stack_error(error: &io::Error) -> Option<&StackError> {
     error.get_ref()?.downcast_ref()
 }
@@ -113,6 +129,23 @@ mod tests {
         let refused = io::Error::from_raw_os_error(libc::ECONNREFUSED);
         let failure = network("connecting to 10.9.0.1:9", &refused, &Label::tun("tun0"));
         assert_eq!(failure.message(), "connecting to 10.9.0.1:9: Connection refused");
+    }
+
+    #[test]
+    fn what_to_do_is_for_the_address_and_for_whose_tcp_it_is() {
+        let remedy = |error: &io::Error, device: &Label| network("connecting", error, device).to_string();
+        let addr = std::net::Ipv4Addr::LOCALHOST.into();
+        let (tun, kernel) = (Label::tun("tun0"), Label::kernel());
+        let not_local = io::Error::new(ErrorKind::AddrNotAvailable, ListenError::NotLocal(addr));
+        assert!(remedy(&not_local, &tun).contains("or leave -s out"));
+        let not_local = io::Error::new(ErrorKind::AddrNotAvailable, ConnectError::NotLocal(addr));
+        assert!(remedy(&not_local, &tun).contains("or leave -s out"));
+        let no_family = io::Error::new(ErrorKind::AddrNotAvailable, ConnectError::NoLocalAddress(addr));
+        assert!(remedy(&no_family, &tun).contains("an address of that family"));
+        let unreachable = io::Error::from(ErrorKind::NetworkUnreachable);
+        assert!(remedy(&unreachable, &tun).contains("let the kernel forward"));
+        assert!(remedy(&unreachable, &kernel).contains("ip route add"));
+        assert!(remedy(&io::Error::from_raw_os_error(libc::EADDRNOTAVAIL), &kernel).contains("ip addr"));
     }
 
     #[test]

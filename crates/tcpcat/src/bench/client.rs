@@ -33,7 +33,13 @@ async fn measure(
             Failure::usage("--zerocopy needs the stack: the kernel's sockets have no calls for slices here");
         return Err(failure.remedy("leave out --zerocopy or --kernel"));
     }
-    let mut control = session.connect(&target, &PeerArgs::with_retry(args.retry)).await?;
+    let control = session.connect(&target, &PeerArgs::with_retry(args.retry)).await;
+    let mut control = control.map_err(|failure| match failure.exit() {
+        Exit::Refused => {
+            failure.remedy("start the server first, on the peer: tcpcat bench server, or iperf3 -s")
+        }
+        _ => failure,
+    })?;
     // A server that vanishes is noticed.
     control.guard().map_err(|error| session.net.failure("watching the server", &error))?;
     let len =

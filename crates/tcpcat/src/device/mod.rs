@@ -101,6 +101,8 @@ pub(crate) struct Label {
     pub name: String,
     pub diagnosis: String,
     pub close_within: Duration,
+    /// There is no stack of this program: the kernel's TCP carries all.
+    pub is_kernel: bool,
 }
 
 impl Opened {
@@ -115,12 +117,17 @@ impl Opened {
 
 impl Label {
     pub fn new(name: &str, diagnosis: &str) -> Self {
-        Self { name: name.to_owned(), diagnosis: diagnosis.to_owned(), close_within: CLOSE_TIME_MAX }
+        Self {
+            name: name.to_owned(),
+            diagnosis: diagnosis.to_owned(),
+            close_within: CLOSE_TIME_MAX,
+            is_kernel: false,
+        }
     }
 
     /// For the kernel's own TCP.
     pub fn kernel() -> Self {
-        Self::new("kernel", "tcpcat doctor")
+        Self { is_kernel: true, ..Self::new("kernel", "tcpcat doctor") }
     }
 
     /// For a TUN device.

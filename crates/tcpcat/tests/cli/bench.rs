@@ -38,6 +38,13 @@ pub(crate) fn sums(report: &Value, sends: bool) -> (u64, u64) {
 }
 
 #[test]
+fn a_client_without_a_server_is_told_which_to_start() {
+    let Some(netns) = Netns::new() else { return };
+    let words = said(&netns.tcpcat(&format!("bench client 10.9.1.1 {HOST1}")), 3);
+    assert!(words.contains("tcpcat bench server, or iperf3 -s") && !words.contains("tcpcat -l"), "{words}");
+}
+
+#[test]
 fn a_client_measures_against_iperf3() {
     let Some(netns) = with_iperf3() else { return };
     for streams in [1, 4] {
