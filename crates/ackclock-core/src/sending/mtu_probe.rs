@@ -21,7 +21,7 @@ use crate::position::Position;
 pub(super) struct MtuProbe {
     start: Position,
     end: Position,
-    /// As far as it is known: until `end` is acknowledged, it may still be lost.
+    /// The outcome so far. The probe may still be lost until `end` is acknowledged.
     outcome: ProbeOutcome,
     /// The loss of everything before this has been found and needs no answer.
     excused: Position,

@@ -143,14 +143,13 @@ pub(crate) fn trace_of(path: &Path) -> anyhow::Result<Vec<u8>> {
 pub(crate) fn read(path: &Path) -> anyhow::Result<Scenario> {
     let standard = output::is_standard(path);
     let text = if standard { io::read_to_string(io::stdin()) } else { fs::read_to_string(path) };
+    let name = if standard { "stdin".to_owned() } else { path.display().to_string() };
     let text = text.map_err(|error| match error.kind() {
         io::ErrorKind::InvalidData => Failure::usage(format!(
-            "{} is not text, as a scenario in TOML is; `tcplab explain` and `tcplab convert` read traces and captures",
-            path.display()
+            "{name} is not text, as a scenario in TOML is; `tcplab explain` and `tcplab convert` read traces and captures",
         )),
         _ => Failure::file("read", path, &error),
     })?;
-    let name = if standard { "stdin".to_owned() } else { path.display().to_string() };
     let folder = path.parent().filter(|_| !standard).unwrap_or(Path::new(""));
     let read = |trace: &str| fs::read_to_string(folder.join(trace));
     let scenario = Scenario::from_toml_with_traces(&name, &text, read);
